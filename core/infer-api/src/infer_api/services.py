@@ -1,0 +1,218 @@
+"""What the serving side offers to routes, commands and notebooks: rendering, generation, events.
+
+One request goes: messages or text → `Renderer` → `Rendered` → `OutputPipeline.stream` → events → reply. The
+non-streamed reply is `collect` over the same events, so both kinds of answers come from one code path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from infer_api.requests import EngineHealth, EngineOutput, EngineRequest, EngineStats, SamplingParams
+
+__all__ = [
+    "Choice",
+    "EngineClient",
+    "Event",
+    "Finished",
+    "Guard",
+    "Limits",
+    "ModelCard",
+    "OutputPipeline",
+    "Rendered",
+    "Renderer",
+    "Reply",
+    "ReplyFinish",
+    "Services",
+    "TextDelta",
+    "TokenText",
+    "Usage",
+]
+
+ReplyFinish = Literal["stop", "length", "abort"]
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """A prompt ready for the engine. `text` is None when the client sent token ids."""
+
+    prompt_ids: tuple[int, ...]
+    text: str | None = None
+
+
+@dataclass(frozen=True)
+class TokenText:
+    """One token in a logprobs report: its own text and bytes, and the natural log of its probability."""
+
+    token_id: int
+    text: str
+    bytes: tuple[int, ...]
+    logprob: float
+    top: tuple[TokenText, ...] = ()
+
+
+@dataclass(frozen=True)
+class TextDelta:
+    """New text of choice `index` (prompt · n + choice). `tokens` is filled when logprobs were asked for."""
+
+    index: int
+    text: str
+    tokens: tuple[TokenText, ...] = ()
+
+
+@dataclass(frozen=True)
+class Finished:
+    """Choice `index` has ended; exactly one per choice, after its last text.
+
+    `stop_reason` is the stop string or stop token id that ended it, None for end-of-sequence and length.
+    """
+
+    index: int
+    reason: ReplyFinish
+    stop_reason: str | int | None = None
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Token counts of the whole call; exactly one, the last event. Prompt tokens count once per prompt."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int = 0
+
+
+Event = TextDelta | Finished | Usage
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One finished choice of a reply."""
+
+    index: int
+    text: str
+    finish_reason: ReplyFinish
+    stop_reason: str | int | None = None
+    tokens: tuple[TokenText, ...] = ()
+
+
+@dataclass(frozen=True)
+class Reply:
+    """All choices in order of index, and the usage."""
+
+    choices: tuple[Choice, ...]
+    usage: Usage
+
+
+@dataclass(frozen=True)
+class ModelCard:
+    """One served model: the names clients may use, its length in tokens, and the checkpoint's default sampling."""
+
+    id: str
+    aliases: tuple[str, ...]
+    max_model_len: int
+    vocab_size: int
+    created_s: int
+    has_chat_template: bool
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+
+
+class EngineClient(Protocol):
+    """The engine, wherever it runs. Coroutines of one event loop; safe for many requests at once."""
+
+    def generate(self, request: EngineRequest) -> AsyncIterator[EngineOutput]:
+        """Outputs of one request. Closing the iterator early aborts the request.
+
+        Raises RequestError when it is refused, EngineDeadError when the engine stops.
+        """
+        ...
+
+    async def abort(self, request_ids: Sequence[str]) -> None:
+        """End requests wherever they are; unknown ids are ignored."""
+        ...
+
+    async def stats(self) -> EngineStats: ...
+
+    async def health(self) -> EngineHealth: ...
+
+    async def close(self) -> None:
+        """Stop the engine and free what it holds."""
+        ...
+
+
+class Renderer(Protocol):
+    """Turns what clients send into token ids. Raises RequestError (400) for what cannot be rendered."""
+
+    def chat(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]] = (),
+        options: Mapping[str, Any] | None = None,
+    ) -> Rendered:
+        """Apply the chat template. `options` are extra template variables."""
+        ...
+
+    def text(self, prompt: str | Sequence[int], *, special: bool = True, param: str = "prompt") -> Rendered:
+        """A plain prompt, or token ids checked against the vocabulary."""
+        ...
+
+    def detokenize(self, ids: Sequence[int]) -> str: ...
+
+    def token_text(self, token_id: int) -> str:
+        """A token's own text, with U+FFFD for bytes that are no whole character."""
+        ...
+
+
+class OutputPipeline(Protocol):
+    """Engine outputs → text. The order is fixed: detokenize → stop strings → (parsers) → events; the final flush passes all."""
+
+    def check(self, prompts: Sequence[Rendered], sampling: SamplingParams) -> SamplingParams:
+        """Validate against model, vocabulary and limits and fill in defaults. Raises RequestError (400)."""
+        ...
+
+    def stream(self, prompts: Sequence[Rendered], sampling: SamplingParams, *, request_id: str) -> AsyncIterator[Event]:
+        """Run `sampling.n` choices of every prompt and yield events as they come. Closing it aborts all of them.
+
+        Call `check` first. Raises RequestError or EngineDeadError from the first iteration on.
+        """
+        ...
+
+    async def collect(self, events: AsyncIterator[Event]) -> Reply:
+        """Join a stream's events into the whole reply."""
+        ...
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one HTTP request may ask for; each is a `server` option."""
+
+    max_body_bytes: int
+    max_n: int
+    max_logprobs: int
+    max_stop: int
+    max_logit_bias: int
+    max_prompts: int
+
+
+class Guard(Protocol):
+    """Checks API keys; one for the whole server."""
+
+    def allows(self, authorization: str | None) -> bool:
+        """Whether the value of an `Authorization` header may pass. Compares in constant time."""
+        ...
+
+
+@dataclass(frozen=True)
+class Services:
+    """Everything a routes plugin gets. `plugins` and `server` are plain data for listings."""
+
+    engine: EngineClient
+    renderer: Renderer
+    outputs: OutputPipeline
+    models: tuple[ModelCard, ...]
+    guard: Guard
+    limits: Limits
+    version: str
+    fingerprint: str
+    plugins: tuple[Mapping[str, Any], ...] = ()
