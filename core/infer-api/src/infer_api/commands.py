@@ -1,4 +1,4 @@
-"""Kind `commands`: subcommands of `infer` that a distribution adds, such as `serve` and `bench`.
+"""Kind `commands`: subcommands of `infer` that a distribution adds, such as `serve`.
 
 Names, help and flags are manifest data, so `infer --help` imports no command.
 """

@@ -31,7 +31,7 @@ class StoredTensor(Protocol):
     """One tensor as it lies in a checkpoint, read lazily.
 
     `shape` is logical ([out, in] for matrices, whatever the file's own order). `format` is "dense.float32"
-    and the like for plain tensors, and a plugin's own word such as "gguf.q4_1" for packed ones.
+    and the like for plain tensors, and a plugin's own word such as "myformat.q4" for packed ones.
     """
 
     shape: tuple[int, ...]
@@ -63,7 +63,7 @@ class Checkpoint(Protocol):
     def __init__(self, path: Path, options: Any) -> None: ...
 
     def dialect(self) -> str:
-        """Name of the naming scheme of keys and tensors ("hf", "gguf")."""
+        """Name of the naming scheme of keys and tensors ("hf", or a file format's own)."""
         ...
 
     def config(self) -> CheckpointConfig:

@@ -133,7 +133,7 @@ class PlatformPlugin(Plugin):
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSupport:
-    """Architectures by checkpoint dialect: {"hf": ("XForCausalLM",), "gguf": ("x",)}."""
+    """Architectures by checkpoint dialect: {"hf": ("XForCausalLM",)}."""
 
     architectures: Mapping[str, tuple[str, ...]]
     tasks: tuple[str, ...] = ("generate",)

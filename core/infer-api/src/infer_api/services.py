@@ -36,10 +36,14 @@ ReplyFinish = Literal["stop", "length", "abort"]
 
 @dataclass(frozen=True)
 class Rendered:
-    """A prompt ready for the engine. `text` is None when the client sent token ids."""
+    """A prompt ready for the engine. `text` is None when the client sent token ids.
+
+    `param` is the request field it came from ("prompt[1]", "messages"), for errors found later.
+    """
 
     prompt_ids: tuple[int, ...]
     text: str | None = None
+    param: str = "prompt"
 
 
 @dataclass(frozen=True)
@@ -55,11 +59,16 @@ class TokenText:
 
 @dataclass(frozen=True)
 class TextDelta:
-    """New text of choice `index` (prompt · n + choice). `tokens` is filled when logprobs were asked for."""
+    """New text of choice `index` (prompt · n + choice). `tokens` is filled when logprobs were asked for.
+
+    `token_ids` are the tokens generated since the last delta, the end-of-sequence token included. `tokens` leaves out
+    what is not in the text: the token that ended the sequence, and those of a stop string.
+    """
 
     index: int
     text: str
     tokens: tuple[TokenText, ...] = ()
+    token_ids: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -95,6 +104,7 @@ class Choice:
     finish_reason: ReplyFinish
     stop_reason: str | int | None = None
     tokens: tuple[TokenText, ...] = ()
+    token_ids: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -168,7 +178,11 @@ class OutputPipeline(Protocol):
     """Engine outputs → text. The order is fixed: detokenize → stop strings → (parsers) → events; the final flush passes all."""
 
     def check(self, prompts: Sequence[Rendered], sampling: SamplingParams) -> SamplingParams:
-        """Validate against model, vocabulary and limits and fill in defaults. Raises RequestError (400)."""
+        """Validate against model, vocabulary and limits, and settle special values. Raises RequestError (400).
+
+        `max_tokens` None stays None: `stream` takes what each prompt leaves. The checkpoint's default values are
+        the caller's to put in where a client says nothing (`ModelCard.defaults`).
+        """
         ...
 
     def stream(self, prompts: Sequence[Rendered], sampling: SamplingParams, *, request_id: str) -> AsyncIterator[Event]:

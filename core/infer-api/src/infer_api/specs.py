@@ -36,7 +36,7 @@ Epilogue = Literal["none", "silu_mul", "gelu_tanh_mul"]
 """What follows a linear: gated activations take two equal parts, gate then up, and give act(gate) * up."""
 
 NormStyle = Literal["rms", "rms_unit_offset"]
-"""RMSNorm (arXiv:1910.07467) scaled by w, or by 1 + w (Gemma)."""
+"""RMSNorm (arXiv:1910.07467) scaled by w, or by 1 + w."""
 
 
 @dataclass(frozen=True)
@@ -58,24 +58,24 @@ class Score:
 class CheckpointConfig:
     """Configuration of a checkpoint as its file states it, with the place for error messages.
 
-    `dialect` names the naming scheme of keys and tensors ("hf", "gguf", …); `where` the file;
-    `tensors` the names of the tensors that the checkpoint holds (some facts show only there).
+    `dialect` names the naming scheme of keys and tensors; `where` the file; `tensors` the names of the tensors
+    that the checkpoint holds (some facts show only there); `architecture_key` the key of the architecture's name.
     """
 
     dialect: str
     where: str
     values: Mapping[str, Any]
     tensors: frozenset[str] = frozenset()
+    architecture_key: str = "architectures"
 
     @property
     def architecture(self) -> str:
-        """The architecture's name in this dialect. Raises ModelError where the file does not say it."""
-        if self.dialect == "gguf":
-            return str(self.require("general.architecture"))
-        names = self.values.get("architectures") or ()
+        """The architecture's name in this dialect, the first of a list. Raises ModelError where the file lacks it."""
+        found = self.values.get(self.architecture_key)
+        names = (found,) if isinstance(found, str) else tuple(found or ())
         if not names:
             raise ModelError(
-                f"{self.where}: the key 'architectures' is missing or empty, so no model plugin can be chosen"
+                f"{self.where}: the key {self.architecture_key!r} is missing or empty, so no model plugin can be chosen"
             )
         return str(names[0])
 

@@ -25,7 +25,7 @@ class RowRange:
 
 @dataclass(frozen=True)
 class InterleavedRows:
-    """Undo the row order in which GGUF stores q and k of llama-like models.
+    """Undo the row order of checkpoints that store q and k for rotation of neighbouring channels.
 
     Within each of `num_heads` heads, stored row 2i holds channel i and row 2i + 1 channel i + half.
     """

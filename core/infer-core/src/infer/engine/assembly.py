@@ -1,0 +1,75 @@
+"""Starts an engine for a configuration, in this process or in one of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from infer_api.executors import WorkerSpec
+from infer_api.services import EngineClient
+from infer_api.specs import ModelFacts
+from infer_api.tokenizers import Tokenizer, TokenizerSource
+
+from infer.engine.inline_client import InlineClient
+from infer.engine.plan import Decision, EnginePlan, plan_engine
+from infer.engine.process_client import ProcessClient
+from infer.engine.start import EngineSpec, Progress
+from infer.plugins.discovery import PluginIndex
+from infer.plugins.pluginset import PluginSet
+
+if TYPE_CHECKING:
+    from infer.config.sections import InferConfig
+
+__all__ = ["Decision", "EnginePlan", "StartedEngine", "plan_engine", "start_client"]
+
+WORKER = "infer.runner.worker:Worker"
+
+
+@dataclass(frozen=True)
+class StartedEngine:
+    """A running engine, and what the serving side needs to know of it."""
+
+    client: EngineClient
+    plan: EnginePlan
+    facts: ModelFacts
+    tokenizer: Tokenizer | None
+    tokenizer_source: TokenizerSource | None
+    max_model_len: int
+    capacity_tokens: int
+    plugin_set: PluginSet
+    decisions: tuple[Decision, ...]
+
+
+async def start_client(
+    config: InferConfig, index: PluginIndex, *, inline: bool | None = None, progress: Progress | None = None
+) -> StartedEngine:
+    """Plan, load and start. `inline` overrides `parallel.engine_process` (an `LLM` always runs inline)."""
+    plan = plan_engine(config, index)
+    spec = EngineSpec(
+        executor=plan.selections["executors"].winner.qualified,
+        worker=WorkerSpec(WORKER, plan.worker.to_dict(), plan.plugin_set.to_dict()),
+        max_num_seqs=plan.worker.max_num_seqs,
+        max_num_batched_tokens=plan.worker.max_num_batched_tokens,
+        in_flight=plan.device.in_flight,
+    )
+    is_inline = config.parallel.engine_process != "separate" if inline is None else inline
+    client = InlineClient() if is_inline else ProcessClient()
+    loaded = await client.start(spec, progress)
+    return StartedEngine(
+        client=client,
+        plan=plan,
+        facts=plan.facts,
+        tokenizer=_tokenizer(plan),
+        tokenizer_source=plan.tokenizer_source,
+        max_model_len=loaded.max_model_len,
+        capacity_tokens=loaded.capacity_tokens,
+        plugin_set=plan.plugin_set,
+        decisions=plan.decisions,
+    )
+
+
+def _tokenizer(plan: EnginePlan) -> Tokenizer | None:
+    if plan.tokenizer_source is None:
+        return None
+    tokenizer: Tokenizer = plan.plugin_set.load("tokenizers", plan.chosen("tokenizers"))(plan.tokenizer_source)
+    return tokenizer

@@ -1,0 +1,120 @@
+"""The engine on a thread of this process."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import AsyncIterator, Sequence
+
+from infer_api.errors import EngineDeadError
+from infer_api.requests import EngineHealth, EngineOutput, EngineRequest, EngineStats
+
+from infer.engine.loop import Abort, Add, AskStats, EngineLoop, Refused, Stop
+from infer.engine.router import OutputRouter
+from infer.engine.start import EngineFacts, EngineSpec, Progress, load_engine
+
+__all__ = ["InlineClient"]
+
+_log = logging.getLogger(__name__)
+
+
+class _LoopSink:
+    """Carries results from the engine's thread to the event loop, one wake-up per step."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, router: OutputRouter) -> None:
+        self._loop = loop
+        self._router = router
+
+    def outputs(self, outputs: Sequence[EngineOutput]) -> None:
+        self._loop.call_soon_threadsafe(self._router.deliver, outputs)
+
+    def refused(self, refused: Refused) -> None:
+        self._loop.call_soon_threadsafe(self._router.refuse, refused.request_id, refused.to_error())
+
+    def stats(self, ticket: int, stats: EngineStats) -> None:
+        self._loop.call_soon_threadsafe(self._router.answer, ticket, stats)
+
+
+class InlineClient:
+    """EngineClient whose engine runs on a thread here; `start` loads the model on that thread.
+
+    The model is built and stepped by one thread, since torch keeps a pool of compute threads per caller.
+    """
+
+    def __init__(self) -> None:
+        self._router = OutputRouter()
+        self._engine_loop: EngineLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    async def start(self, spec: EngineSpec, progress: Progress | None = None) -> EngineFacts:
+        """Load the engine. Raises what loading raised."""
+        loop = asyncio.get_running_loop()
+        ready: asyncio.Future[EngineFacts] = loop.create_future()
+        self._thread = threading.Thread(
+            target=self._run, args=(spec, progress, loop, ready), name="infer-engine", daemon=True
+        )
+        self._thread.start()
+        return await ready
+
+    async def generate(self, request: EngineRequest) -> AsyncIterator[EngineOutput]:
+        inbox = self._router.open(request.request_id)
+        self._send(Add(request))
+        finished = False
+        try:
+            while not finished:
+                for output in await inbox.take():
+                    finished = output.finish_reason is not None
+                    yield output
+        finally:
+            self._router.close(request.request_id)
+            if not finished and self._router.dead is None:
+                self._send(Abort([request.request_id]))
+
+    async def abort(self, request_ids: Sequence[str]) -> None:
+        if self._router.dead is None:
+            self._send(Abort(list(request_ids)))
+
+    async def stats(self) -> EngineStats:
+        ticket, answer = self._router.ask()
+        self._send(AskStats(ticket))
+        return await answer
+
+    async def health(self) -> EngineHealth:
+        if self._router.dead is not None:
+            return EngineHealth(ready=False, reason=self._router.dead)
+        return EngineHealth(ready=self._engine_loop is not None)
+
+    async def close(self) -> None:
+        if self._engine_loop is not None:
+            self._engine_loop.commands.put(Stop())
+        if self._thread is not None:
+            await asyncio.to_thread(self._thread.join)
+        self._router.die("the engine was closed")
+
+    def _send(self, command: Add | Abort | AskStats) -> None:
+        if self._engine_loop is None:
+            raise EngineDeadError("the engine has not been started")
+        self._engine_loop.commands.put(command)
+
+    def _run(
+        self,
+        spec: EngineSpec,
+        progress: Progress | None,
+        loop: asyncio.AbstractEventLoop,
+        ready: asyncio.Future[EngineFacts],
+    ) -> None:
+        try:
+            engine, facts, executor = load_engine(spec, progress)
+        except BaseException as error:  # noqa: BLE001 - plugin code of any kind; handed to whoever awaits `start`
+            loop.call_soon_threadsafe(ready.set_exception, error)
+            return
+        self._engine_loop = EngineLoop(engine, _LoopSink(loop, self._router))
+        loop.call_soon_threadsafe(ready.set_result, facts)
+        try:
+            self._engine_loop.run()
+        except BaseException as error:  # noqa: BLE001 - plugin code of any kind; everybody who waits is told
+            _log.exception("the engine has stopped")
+            loop.call_soon_threadsafe(self._router.die, f"the engine has stopped: {type(error).__name__}: {error}")
+        finally:
+            executor.shutdown()

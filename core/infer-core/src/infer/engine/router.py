@@ -1,0 +1,99 @@
+"""Hands engine outputs to the coroutines that wait for them. Lives on one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from infer_api.errors import EngineDeadError
+from infer_api.requests import EngineOutput, EngineStats
+
+__all__ = ["Inbox", "OutputRouter"]
+
+
+class Inbox:
+    """Outputs of one request that nobody has taken yet, or the error that ended it."""
+
+    def __init__(self) -> None:
+        self._outputs: list[EngineOutput] = []
+        self._error: Exception | None = None
+        self._arrived = asyncio.Event()
+
+    def put(self, output: EngineOutput) -> None:
+        self._outputs.append(output)
+        self._arrived.set()
+
+    def fail(self, error: Exception) -> None:
+        self._error = error
+        self._arrived.set()
+
+    async def take(self) -> list[EngineOutput]:
+        """All outputs since the last call; waits for the first. Raises the error that ended the request."""
+        await self._arrived.wait()
+        self._arrived.clear()
+        outputs, self._outputs = self._outputs, []
+        if not outputs and self._error is not None:
+            raise self._error
+        if self._error is not None:
+            self._arrived.set()
+        return outputs
+
+
+class OutputRouter:
+    """Open requests by id, and questions by ticket."""
+
+    def __init__(self) -> None:
+        self._inboxes: dict[str, Inbox] = {}
+        self._questions: dict[int, asyncio.Future[EngineStats]] = {}
+        self._next_ticket = 0
+        self.dead: str | None = None
+
+    def open(self, request_id: str) -> Inbox:
+        """A new inbox. Raises EngineDeadError once the engine has stopped."""
+        self._check_alive()
+        assert request_id not in self._inboxes, "internal request ids are unique"
+        inbox = self._inboxes[request_id] = Inbox()
+        return inbox
+
+    def close(self, request_id: str) -> None:
+        self._inboxes.pop(request_id, None)
+
+    def ask(self) -> tuple[int, asyncio.Future[EngineStats]]:
+        """A ticket for a question, and the future of its answer."""
+        self._check_alive()
+        self._next_ticket += 1
+        future: asyncio.Future[EngineStats] = asyncio.get_running_loop().create_future()
+        self._questions[self._next_ticket] = future
+        return self._next_ticket, future
+
+    def deliver(self, outputs: Sequence[EngineOutput]) -> None:
+        for output in outputs:
+            inbox = self._inboxes.get(output.request_id)
+            if inbox is not None:
+                inbox.put(output)
+
+    def refuse(self, request_id: str, error: Exception) -> None:
+        inbox = self._inboxes.get(request_id)
+        if inbox is not None:
+            inbox.fail(error)
+
+    def answer(self, ticket: int, stats: EngineStats) -> None:
+        future = self._questions.pop(ticket, None)
+        if future is not None and not future.done():
+            future.set_result(stats)
+
+    def die(self, reason: str) -> None:
+        """The engine has stopped: everybody who waits is told, and nobody may start to wait."""
+        if self.dead is not None:
+            return
+        self.dead = reason
+        for inbox in self._inboxes.values():
+            inbox.fail(EngineDeadError(reason))
+        for future in self._questions.values():
+            if not future.done():
+                future.set_exception(EngineDeadError(reason))
+        self._questions.clear()
+
+    def _check_alive(self) -> None:
+        if self.dead is not None:
+            raise EngineDeadError(self.dead)

@@ -1,0 +1,110 @@
+"""An executor without a model: real step state over Python lists, and a next token that is a hash of the row.
+
+It keeps a model of the KV cache and reads every visible token back through the block tables, so a block that
+two rows own, or that was given away too early, fails the step that would have used it.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from infer.kv.blocks import NULL_BLOCK
+from infer.kv.groups import KVGeometry
+from infer_api.steps import SampledRow, SampleInputs, StepPlan, StepResult
+
+__all__ = ["ScriptedExecutor", "next_token"]
+
+
+def next_token(token_ids: Sequence[int], vocab_size: int) -> int:
+    """The token that follows `token_ids` in this world."""
+    return zlib.crc32(repr(list(token_ids)).encode()) % vocab_size
+
+
+@dataclass
+class _Row:
+    tokens: list[int]
+    num_computed: int
+    tables: list[list[int]]
+
+
+@dataclass
+class ScriptedExecutor:
+    """`before_sample` may return an error text for (slot, tokens so far), which fails that row."""
+
+    geometry_: KVGeometry
+    vocab_size: int = 97
+    before_sample: Callable[[int, list[int]], str | None] = lambda slot, tokens: None
+    plans: list[StepPlan] = field(default_factory=list)
+    rows: dict[int, _Row] = field(default_factory=dict)
+    memory: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
+    """(block, offset) → (token, position) that was written there last."""
+
+    def start(self, spec: Any) -> None:
+        return None
+
+    def forward(self, plan: StepPlan) -> StepPlan:
+        self.plans.append(plan)
+        for admitted in plan.admitted:
+            tables: list[list[int]] = [[] for _ in self.geometry_.groups]
+            self.rows[admitted.slot] = _Row(list(admitted.token_ids), admitted.num_computed, tables)
+        for grant in plan.granted:
+            table = self.rows[grant.slot].tables[grant.group]
+            assert grant.first <= len(table), "a grant leaves a hole in the block table"
+            table[grant.first : grant.first + len(grant.block_ids)] = grant.block_ids
+        singles = [row.num_tokens == 1 for row in plan.rows]
+        assert singles == sorted(singles, reverse=True), "rows with one token must come first"
+        for planned in plan.rows:
+            self._compute(self.rows[planned.slot], planned.num_tokens)
+        for planned in plan.rows:
+            row = self.rows[planned.slot]
+            assert row.num_computed == planned.length
+            assert planned.samples == (planned.length == len(row.tokens))
+            self._read_back(row, planned.num_tokens)
+        results = [self._sample(planned.slot) for planned in plan.rows if planned.samples]
+        self._results = {**getattr(self, "_results", {}), plan.step_id: results}
+        return plan
+
+    def sample(self, handle: StepPlan, inputs: SampleInputs) -> Future[StepResult]:
+        future: Future[StepResult] = Future()
+        future.set_result(StepResult(step_id=inputs.step_id, rows=self._results.pop(inputs.step_id)))
+        return future
+
+    def call(self, method: str, *args: Any, ranks: Sequence[int] | None = None) -> list[Any]:
+        return [getattr(self, method)(*args)]
+
+    def health(self) -> str | None:
+        return None
+
+    def shutdown(self) -> None:
+        self.rows.clear()
+
+    def _compute(self, row: _Row, count: int) -> None:
+        tokens = self.geometry_.block_tokens
+        for position in range(row.num_computed, row.num_computed + count):
+            for table in row.tables:
+                block = table[position // tokens]
+                assert block != NULL_BLOCK, "a row writes into the null block"
+                self.memory[block, position % tokens] = (row.tokens[position], position)
+        row.num_computed += count
+
+    def _read_back(self, row: _Row, count: int) -> None:
+        tokens = self.geometry_.block_tokens
+        for group in self.geometry_.groups:
+            window = group.spec.retain.window
+            first = 0 if window is None else max(0, row.num_computed - count - window + 1)
+            for position in range(first, row.num_computed):
+                block = row.tables[group.index][position // tokens]
+                assert self.memory[block, position % tokens] == (row.tokens[position], position), "KV was overwritten"
+
+    def _sample(self, slot: int) -> SampledRow:
+        row = self.rows[slot]
+        error = self.before_sample(slot, row.tokens)
+        if error is not None:
+            return SampledRow(slot, [], None, error)
+        token = next_token(row.tokens, self.vocab_size)
+        row.tokens.append(token)
+        return SampledRow(slot, [token])
