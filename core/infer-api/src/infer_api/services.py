@@ -175,7 +175,10 @@ class Renderer(Protocol):
 
 
 class OutputPipeline(Protocol):
-    """Engine outputs → text. The order is fixed: detokenize → stop strings → (parsers) → events; the final flush passes all."""
+    """Engine outputs → text, in a fixed order: detokenize → stop strings → (parsers) → events.
+
+    The final flush passes through all of it.
+    """
 
     def check(self, prompts: Sequence[Rendered], sampling: SamplingParams) -> SamplingParams:
         """Validate against model, vocabulary and limits, and settle special values. Raises RequestError (400).

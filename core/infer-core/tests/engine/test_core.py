@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
+
 from infer.engine.core import Engine
 from infer.kv.groups import KVGeometry, form_groups
 from infer.scheduler.scheduler import SchedulerLimits
@@ -19,7 +20,13 @@ FULL, WINDOW = KVSpec(TENSORS), KVSpec(TENSORS, retain=Retain(window=9))
 
 
 def make_engine(
-    *, num_blocks: int = 200, seqs: int = 8, budget: int = 16, in_flight: int = 1, max_len: int = 64, windows: bool = True
+    *,
+    num_blocks: int = 200,
+    seqs: int = 8,
+    budget: int = 16,
+    in_flight: int = 1,
+    max_len: int = 64,
+    windows: bool = True,
 ) -> tuple[Engine, ScriptedExecutor]:
     specs = {"a": FULL, "b": WINDOW} if windows else {"a": FULL}
     geometry = KVGeometry(form_groups(specs, 4), num_blocks, 4, min(budget, max_len))
@@ -119,7 +126,8 @@ def test_a_stop_token_ends_the_sequence_and_is_its_last_token() -> None:
     engine.add(request)
     outputs = run(engine)["r"]
     assert tokens_of(outputs) == expected(request)
-    assert outputs[-1].finish_reason == "stop" and outputs[-1].stop_token_id == third
+    assert outputs[-1].finish_reason == "stop"
+    assert outputs[-1].stop_token_id == third
 
 
 def test_end_of_sequence_counts_only_when_it_is_not_ignored() -> None:
@@ -140,7 +148,8 @@ def test_a_row_that_fails_ends_alone() -> None:
     engine.add(good)
     engine.add(bad)
     outputs = run(engine)
-    assert outputs["bad"][-1].finish_reason == "error" and outputs["bad"][-1].error == "NaN"
+    assert outputs["bad"][-1].finish_reason == "error"
+    assert outputs["bad"][-1].error == "NaN"
     assert tokens_of(outputs["good"]) == expected(good)
     assert engine.scheduler.is_idle_clean
 

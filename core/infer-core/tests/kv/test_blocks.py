@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+
 from infer.kv.blocks import NULL_BLOCK, BlockPool
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import torch
+
 from infer.runner.random import uniform
 
 MASK = (1 << 64) - 1
@@ -31,4 +32,5 @@ def test_numbers_are_spread_evenly_over_positions_and_over_seeds() -> None:
         counts = torch.histc(drawn, bins=100, min=0, max=1)
         chi_square = float(((counts - 1000) ** 2 / 1000).sum())
         assert 40 < chi_square < 180
-        assert 0 <= float(drawn.min()) and float(drawn.max()) < 1
+        assert float(drawn.min()) >= 0
+        assert float(drawn.max()) < 1

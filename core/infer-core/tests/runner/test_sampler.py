@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
+
 from infer.runner.random import uniform
 from infer.runner.sampler import Drawn, draw
 from infer.runner.sampling import SamplingTable
 from infer_api.requests import SamplingParams
 from infer_api.steps import AdmittedRow
-from torch import Tensor
 
 
 @dataclass
@@ -23,7 +24,9 @@ class Memory:
         return torch.zeros(shape, dtype=dtype)
 
 
-def make_table(width: int, rows: list[tuple[SamplingParams, list[int], int]], vocab_size: int = 0, **kw: Any) -> SamplingTable:
+def make_table(
+    width: int, rows: list[tuple[SamplingParams, list[int], int]], vocab_size: int = 0, **kw: Any
+) -> SamplingTable:
     table = SamplingTable(Memory(), len(rows), width)  # type: ignore[arg-type]
     for slot, (params, tokens, num_prompt) in enumerate(rows):
         table.admit(AdmittedRow(slot, tokens, num_prompt, 0, params, vocab_size or width, **kw))
@@ -90,14 +93,18 @@ def test_each_row_of_a_mixed_batch_equals_the_reference(width: int) -> None:
         logits.append(torch.randn(width) * 3)
     table = make_table(width, rows)
     got = draw_all(torch.stack(logits), table).token_ids_R.tolist()
-    want = [reference(score, *row, position=index + 10) for index, (score, row) in enumerate(zip(logits, rows, strict=True))]
+    want = [
+        reference(score, *row, position=index + 10) for index, (score, row) in enumerate(zip(logits, rows, strict=True))
+    ]
     # float32 against float64: a draw may fall on the other side of a boundary once in very many rows.
     assert sum(a != b for a, b in zip(got, want, strict=True)) <= 1
 
 
 def test_a_row_draws_the_same_alone_and_among_neighbours() -> None:
     width = 5000
-    params = [SamplingParams(seed=i, top_p=0.5 + i / 70, top_k=(i % 3) * 40, temperature=0.5 + i / 10) for i in range(30)]
+    params = [
+        SamplingParams(seed=i, top_p=0.5 + i / 70, top_k=(i % 3) * 40, temperature=0.5 + i / 10) for i in range(30)
+    ]
     logits = torch.randn(30, width)
     positions = torch.arange(30) * 3
     together = draw_all(logits, make_table(width, [(p, [1, 2], 2) for p in params]), positions).token_ids_R.tolist()
@@ -138,7 +145,9 @@ def test_small_temperatures_in_half_precision_stay_finite() -> None:
 def test_top_k_beyond_the_vocabulary_draws_like_no_top_k(top_k: int) -> None:
     logits = torch.randn(1, 320)
     free = draw_all(logits, make_table(320, [(SamplingParams(seed=5), [1], 1)])).token_ids_R
-    assert torch.equal(draw_all(logits, make_table(320, [(SamplingParams(seed=5, top_k=top_k), [1], 1)])).token_ids_R, free)
+    assert torch.equal(
+        draw_all(logits, make_table(320, [(SamplingParams(seed=5, top_k=top_k), [1], 1)])).token_ids_R, free
+    )
 
 
 @pytest.mark.parametrize("fields", [{"temperature": 0.0}, {"top_p": 0.9}, {"top_k": 5}, {}])
@@ -180,7 +189,8 @@ def test_logprobs_are_those_of_the_model_before_bias_and_penalties() -> None:
     want = torch.log_softmax(logits[0], -1)
     assert list(drawn.logprobs) == [0]
     report = drawn.logprobs[0]
-    assert report.token_id == 9 and report.logprob == pytest.approx(float(want[9]), abs=1e-5)
+    assert report.token_id == 9
+    assert report.logprob == pytest.approx(float(want[9]), abs=1e-5)
     assert report.top_ids == want.topk(4).indices.tolist()
     assert report.top_logprobs == pytest.approx(want.topk(4).values.tolist(), abs=1e-5)
 

@@ -6,6 +6,7 @@ two rows own, or that was given away too early, fails the step that would have u
 
 from __future__ import annotations
 
+import time
 import zlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -13,10 +14,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from infer.kv.blocks import NULL_BLOCK
-from infer.kv.groups import KVGeometry
+from infer.kv.groups import KVGeometry, form_groups
+from infer_api.errors import ConfigError
+from infer_api.executors import WorkerSpec
+from infer_api.specs import KVSpec, KVTensor
 from infer_api.steps import SampledRow, SampleInputs, StepPlan, StepResult
 
-__all__ = ["ScriptedExecutor", "next_token"]
+__all__ = ["ScriptedExecutor", "next_token", "scripted_executor"]
 
 
 def next_token(token_ids: Sequence[int], vocab_size: int) -> int:
@@ -42,11 +46,29 @@ class ScriptedExecutor:
     rows: dict[int, _Row] = field(default_factory=dict)
     memory: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
     """(block, offset) → (token, position) that was written there last."""
+    results: dict[int, list[SampledRow]] = field(default_factory=dict)
+    break_at: int = -1
 
-    def start(self, spec: Any) -> None:
-        return None
+    max_len: int = 64
+    step_delay_s: float = 0.0
+
+    def start(self, spec: WorkerSpec) -> None:
+        """`spec.config` may hold: refuse (text of a ConfigError), break_at (step that raises), step_delay_s."""
+        if spec.config.get("refuse"):
+            raise ConfigError(spec.config["refuse"])
+        self.break_at = spec.config.get("break_at", -1)
+        self.step_delay_s = spec.config.get("step_delay_s", 0.0)
+
+    def geometry(self) -> KVGeometry:
+        return self.geometry_
+
+    def max_model_len(self) -> int:
+        return self.max_len
 
     def forward(self, plan: StepPlan) -> StepPlan:
+        if plan.step_id == self.break_at:
+            raise RuntimeError("the scripted executor breaks here, as it was told to")
+        time.sleep(self.step_delay_s)
         self.plans.append(plan)
         for admitted in plan.admitted:
             tables: list[list[int]] = [[] for _ in self.geometry_.groups]
@@ -65,12 +87,12 @@ class ScriptedExecutor:
             assert planned.samples == (planned.length == len(row.tokens))
             self._read_back(row, planned.num_tokens)
         results = [self._sample(planned.slot) for planned in plan.rows if planned.samples]
-        self._results = {**getattr(self, "_results", {}), plan.step_id: results}
+        self.results[plan.step_id] = results
         return plan
 
     def sample(self, handle: StepPlan, inputs: SampleInputs) -> Future[StepResult]:
         future: Future[StepResult] = Future()
-        future.set_result(StepResult(step_id=inputs.step_id, rows=self._results.pop(inputs.step_id)))
+        future.set_result(StepResult(step_id=inputs.step_id, rows=self.results.pop(inputs.step_id)))
         return future
 
     def call(self, method: str, *args: Any, ranks: Sequence[int] | None = None) -> list[Any]:
@@ -108,3 +130,9 @@ class ScriptedExecutor:
         token = next_token(row.tokens, self.vocab_size)
         row.tokens.append(token)
         return SampledRow(slot, [token])
+
+
+def scripted_executor(options: Any) -> ScriptedExecutor:
+    """A plugin implementation: 60 blocks of 4 tokens, sequences of up to 64."""
+    geometry = KVGeometry(form_groups({"a": KVSpec((KVTensor("k", 1, 8),))}, 4), 60, 4, 16)
+    return ScriptedExecutor(geometry)

@@ -5,17 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from infer_api.executors import WorkerSpec
-from infer_api.services import EngineClient
-from infer_api.specs import ModelFacts
-from infer_api.tokenizers import Tokenizer, TokenizerSource
-
 from infer.engine.inline_client import InlineClient
 from infer.engine.plan import Decision, EnginePlan, plan_engine
 from infer.engine.process_client import ProcessClient
 from infer.engine.start import EngineSpec, Progress
 from infer.plugins.discovery import PluginIndex
 from infer.plugins.pluginset import PluginSet
+from infer_api.executors import WorkerSpec
+from infer_api.services import EngineClient
+from infer_api.specs import ModelFacts
+from infer_api.tokenizers import Tokenizer, TokenizerSource
 
 if TYPE_CHECKING:
     from infer.config.sections import InferConfig

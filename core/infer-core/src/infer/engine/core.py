@@ -7,14 +7,13 @@ from collections.abc import Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
 
+from infer.kv.groups import KVGeometry
+from infer.scheduler.scheduler import PlannedStep, Scheduler, SchedulerLimits
+from infer.scheduler.sequence import Sequence
 from infer_api.errors import RequestError
 from infer_api.executors import Executor
 from infer_api.requests import EngineOutput, EngineRequest, EngineStats, FinishReason
 from infer_api.steps import SampledRow, SampleInputs, StepResult
-
-from infer.kv.groups import KVGeometry
-from infer.scheduler.scheduler import PlannedStep, Scheduler, SchedulerLimits
-from infer.scheduler.sequence import Sequence
 
 __all__ = ["Engine"]
 
@@ -132,7 +131,10 @@ class Engine:
         request, sampling = sequence.request, sequence.request.sampling
         if token_id in sampling.stop_token_ids or (not sampling.ignore_eos and token_id in request.eos_ids):
             return "stop", token_id
-        if sequence.num_generated == sampling.max_tokens or len(sequence.token_ids) >= self.scheduler.limits.max_model_len:
+        if (
+            sequence.num_generated == sampling.max_tokens
+            or len(sequence.token_ids) >= self.scheduler.limits.max_model_len
+        ):
             return "length", None
         return None, None
 

@@ -7,12 +7,11 @@ import logging
 import threading
 from collections.abc import AsyncIterator, Sequence
 
-from infer_api.errors import EngineDeadError
-from infer_api.requests import EngineHealth, EngineOutput, EngineRequest, EngineStats
-
 from infer.engine.loop import Abort, Add, AskStats, EngineLoop, Refused, Stop
 from infer.engine.router import OutputRouter
 from infer.engine.start import EngineFacts, EngineSpec, Progress, load_engine
+from infer_api.errors import EngineDeadError
+from infer_api.requests import EngineHealth, EngineOutput, EngineRequest, EngineStats
 
 __all__ = ["InlineClient"]
 

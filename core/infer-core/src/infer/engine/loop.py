@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import msgspec
-from infer_api.errors import RequestError
-from infer_api.requests import EngineOutput, EngineRequest, EngineStats
 
 from infer.engine.core import Engine
+from infer_api.errors import RequestError
+from infer_api.requests import EngineOutput, EngineRequest, EngineStats
 
 __all__ = ["Abort", "Add", "AskStats", "Command", "EngineLoop", "Refused", "Sink", "Stop"]
 
@@ -103,5 +103,3 @@ class EngineLoop:
                 self._sink.outputs(outputs)
         else:
             self._sink.stats(command.ticket, self._engine.stats())
-
-

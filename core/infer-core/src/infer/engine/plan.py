@@ -12,14 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
-from infer_api.attention import AttentionBackend
-from infer_api.errors import ConfigError
-from infer_api.loaders import Checkpoint
-from infer_api.models import ModelFamily
-from infer_api.platforms import DeviceFacts, Platform
-from infer_api.quantization import QuantMethod
-from infer_api.specs import AttentionSite, AttentionSpec, CheckpointConfig, ModelFacts, Reason
-from infer_api.tokenizers import TokenizerSource
 
 from infer.model.factory import CoreLayerFactory
 from infer.model.source import find_model
@@ -36,6 +28,14 @@ from infer.plugins.select import (
     select,
 )
 from infer.runner.worker import WorkerConfig
+from infer_api.attention import AttentionBackend
+from infer_api.errors import ConfigError
+from infer_api.loaders import Checkpoint
+from infer_api.models import ModelFamily
+from infer_api.platforms import DeviceFacts, Platform
+from infer_api.quantization import QuantMethod
+from infer_api.specs import AttentionSite, AttentionSpec, CheckpointConfig, ModelFacts, Reason
+from infer_api.tokenizers import TokenizerSource
 
 if TYPE_CHECKING:
     from infer.config.sections import InferConfig
@@ -80,9 +80,7 @@ class _Planner:
         self.selections: dict[str, Selection] = {}
         self.decisions: list[Decision] = []
 
-    def choose(
-        self, kind: str, wanted: str, fits: Callable[[PluginRecord], Reason | None], *, fact: str = ""
-    ) -> str:
+    def choose(self, kind: str, wanted: str, fits: Callable[[PluginRecord], Reason | None], *, fact: str = "") -> str:
         selection = select(self.index, kind, wanted, fits, fact=fact)
         self.selections[kind] = selection
         return selection.winner.qualified

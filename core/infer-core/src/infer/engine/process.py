@@ -16,11 +16,11 @@ from collections.abc import Sequence
 
 import msgspec
 import zmq
-from infer_api.errors import InferError
-from infer_api.requests import EngineOutput, EngineStats
 
 from infer.engine.loop import Command, EngineLoop, Refused, Stop
 from infer.engine.start import EngineSpec, load_engine
+from infer_api.errors import InferError
+from infer_api.requests import EngineOutput, EngineStats
 
 __all__ = ["Failed", "Loading", "Outputs", "Ready", "Result", "StatsAnswer", "engine_main"]
 
@@ -103,7 +103,7 @@ def engine_main(spec: EngineSpec, commands_at: str, results_at: str) -> None:
         sink.send(Ready(facts.max_model_len, facts.capacity_tokens))
         loop.run()
         executor.shutdown()
-    except BaseException as error:  # noqa: BLE001 - plugin code of any kind; the serving process is told before we end
+    except BaseException as error:
         if not isinstance(error, InferError):
             _log.exception("the engine has stopped")
         sink.send(Failed(type(error).__name__, str(error)))

@@ -9,17 +9,17 @@ import tempfile
 from collections.abc import AsyncIterator, Sequence
 from multiprocessing.process import BaseProcess
 
-import infer_api.errors
 import msgspec
 import zmq
 import zmq.asyncio
-from infer_api.errors import EngineDeadError, InferError
-from infer_api.requests import EngineHealth, EngineOutput, EngineRequest, EngineStats
 
+import infer_api.errors
 from infer.engine.loop import Abort, Add, AskStats, Command, Refused, Stop
 from infer.engine.process import Failed, Loading, Outputs, Ready, Result, StatsAnswer, engine_main
 from infer.engine.router import OutputRouter
 from infer.engine.start import EngineFacts, EngineSpec, Progress
+from infer_api.errors import EngineDeadError, InferError
+from infer_api.requests import EngineHealth, EngineOutput, EngineRequest, EngineStats
 
 __all__ = ["ProcessClient"]
 
@@ -62,6 +62,13 @@ class ProcessClient:
         except BaseException:
             await self.close()
             raise
+
+    @property
+    def pid(self) -> int:
+        """Process id of the engine."""
+        assert self._process is not None
+        assert self._process.pid is not None
+        return self._process.pid
 
     async def generate(self, request: EngineRequest) -> AsyncIterator[EngineOutput]:
         inbox = self._router.open(request.request_id)
@@ -159,7 +166,11 @@ class ProcessClient:
 def _error_of(failed: Failed) -> Exception:
     """The error as it was raised over there, when it is one of ours; else EngineDeadError."""
     kind = getattr(infer_api.errors, failed.kind, None)
-    if isinstance(kind, type) and issubclass(kind, InferError) and failed.kind in ("ConfigError", "ModelError", "PluginError"):
+    if (
+        isinstance(kind, type)
+        and issubclass(kind, InferError)
+        and failed.kind in ("ConfigError", "ModelError", "PluginError")
+    ):
         error: Exception = kind(failed.message)
         return error
     return EngineDeadError(f"the engine has stopped: {failed.kind}: {failed.message}")

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from infer_api.executors import Executor, WorkerSpec
-
 from infer.engine.core import Engine
 from infer.kv.groups import KVGeometry
 from infer.plugins.pluginset import PluginSet
 from infer.scheduler.scheduler import SchedulerLimits
+from infer_api.executors import Executor, WorkerSpec
 
 __all__ = ["EngineFacts", "EngineSpec", "Progress", "load_engine"]
 

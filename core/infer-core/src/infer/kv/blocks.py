@@ -11,8 +11,8 @@ NULL_BLOCK = 0
 class BlockPool:
     """Owns the ids of all KV blocks but the null block. `take` and `release` are the only ways in and out.
 
-        ids     0        1 … num_blocks - 1
-               null      free or taken, each at one place only
+    ids     0        1 … num_blocks - 1
+           null      free or taken, each at one place only
     """
 
     def __init__(self, num_blocks: int) -> None:

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
+
 from infer_api.errors import ConfigError
 from infer_api.platforms import Platform
 from infer_api.specs import KVGroup, KVLayout, KVSpec
-from torch import Tensor
 
 __all__ = ["KVBudget", "allocate", "bytes_per_block", "num_blocks_for"]
 
@@ -38,8 +39,8 @@ def num_blocks_for(budget: KVBudget, block_bytes: int, useful_blocks: int) -> in
         return 2
     if budget.num_bytes > budget.free_bytes:
         raise ConfigError(
-            f"the KV cache was given {budget.num_bytes / 2**20:,.0f} MiB, but only {budget.free_bytes / 2**20:,.0f} MiB "
-            "are free; lower --kv-cache-memory"
+            f"the KV cache was given {budget.num_bytes / 2**20:,.0f} MiB, but only "
+            f"{budget.free_bytes / 2**20:,.0f} MiB are free; lower --kv-cache-memory"
         )
     fitting = budget.num_bytes // block_bytes
     if fitting < 2:

@@ -76,4 +76,3 @@ class KVGeometry:
         """Index of the first block that a row with `num_computed` tokens still needs in `group`."""
         window = group.spec.retain.window
         return 0 if window is None else max(0, num_computed - window + 1) // self.block_tokens
-

@@ -33,6 +33,9 @@ def _mix(x: Tensor) -> Tensor:
 
 
 def uniform(seed_R: Tensor, position_R: Tensor) -> Tensor:
-    """float64 [R] in [0, 1), from int64 seeds and token positions. Mixed twice, so neighbouring seeds do not correlate."""
+    """float64 [R] in [0, 1), from int64 seeds and token positions.
+
+    Mixed twice, so that neighbouring seeds do not correlate.
+    """
     mixed = _mix(_mix(seed_R * _GAMMA + _GAMMA) + position_R * _GAMMA)
     return _shift_right(mixed, 11).to(torch.float64) * 2.0**-53

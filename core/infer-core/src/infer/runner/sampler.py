@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from infer_api.requests import TokenLogprobs
 from torch import Tensor
 
 from infer.runner.random import uniform
 from infer.runner.sampling import RowSampling, SamplingTable
+from infer_api.requests import TokenLogprobs
 
 __all__ = ["Drawn", "draw"]
 
@@ -33,9 +33,7 @@ class Drawn:
     logprobs: dict[int, TokenLogprobs]
 
 
-def draw(
-    logits_RV: Tensor, slots: Sequence[int], slots_R: Tensor, positions_R: Tensor, table: SamplingTable
-) -> Drawn:
+def draw(logits_RV: Tensor, slots: Sequence[int], slots_R: Tensor, positions_R: Tensor, table: SamplingTable) -> Drawn:
     """Draw one token per row. `positions_R` are the positions the tokens will have. May overwrite `logits_RV`."""
     rows = [table.rows[slot] for slot in slots]
     logits_RV = logits_RV.float()
@@ -91,7 +89,8 @@ def _adjust(
 def _penalise(scores_V: Tensor, row: RowSampling) -> None:
     """Repetition (CTRL, arXiv:1909.05858) over prompt and output; presence and frequency over the output."""
     params, counts_V = row.params, row.counts_V
-    assert counts_V is not None and row.in_prompt_V is not None
+    assert counts_V is not None
+    assert row.in_prompt_V is not None
     if params.repetition_penalty != 1.0:
         seen_V = row.in_prompt_V | (counts_V > 0)
         factor = torch.where(scores_V > 0, 1.0 / params.repetition_penalty, params.repetition_penalty)

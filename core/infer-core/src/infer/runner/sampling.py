@@ -8,10 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import torch
+from torch import Tensor
+
 from infer_api.platforms import Platform
 from infer_api.requests import SamplingParams
 from infer_api.steps import AdmittedRow
-from torch import Tensor
 
 __all__ = ["GREEDY_BELOW", "RowSampling", "SamplingTable"]
 

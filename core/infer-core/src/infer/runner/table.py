@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
+
 from infer_api.platforms import Platform
 from infer_api.specs import KVGroup, KVLimits
 from infer_api.steps import AdmittedRow, BlockGrant, PlannedRow, SeqBatch
-from torch import Tensor
 
 __all__ = ["Prepared", "RequestTable"]
 

@@ -8,14 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from infer_api.attention import AttentionBackend
-from infer_api.errors import ConfigError
-from infer_api.loaders import Checkpoint
-from infer_api.models import Model, ModelFamily
-from infer_api.platforms import Platform
-from infer_api.quantization import QuantMethod
-from infer_api.specs import KVLimits, ModelFacts
-from infer_api.steps import SampledRow, SampleInputs, StepPlan, StepResult
 from torch import Tensor
 
 from infer.kv.cache import KVBudget, allocate, bytes_per_block, num_blocks_for
@@ -27,6 +19,14 @@ from infer.plugins.pluginset import PluginSet
 from infer.runner.sampler import draw
 from infer.runner.sampling import SamplingTable
 from infer.runner.table import Prepared, RequestTable
+from infer_api.attention import AttentionBackend
+from infer_api.errors import ConfigError
+from infer_api.loaders import Checkpoint
+from infer_api.models import Model, ModelFamily
+from infer_api.platforms import Platform
+from infer_api.quantization import QuantMethod
+from infer_api.specs import KVLimits, ModelFacts
+from infer_api.steps import SampledRow, SampleInputs, StepPlan, StepResult
 
 __all__ = ["StepInputs", "Worker", "WorkerConfig"]
 
@@ -122,7 +122,9 @@ class Worker:
         rows = []
         for index, (slot, token_id) in enumerate(zip(slots, drawn.token_ids_R.tolist(), strict=True)):
             if failed[index]:
-                rows.append(SampledRow(slot, [], None, "the model produced scores that are not finite (NaN or infinite)"))
+                rows.append(
+                    SampledRow(slot, [], None, "the model produced scores that are not finite (NaN or infinite)")
+                )
                 continue
             logprobs = drawn.logprobs.get(index)
             rows.append(SampledRow(slot, [token_id], [logprobs] if logprobs is not None else None))
@@ -146,9 +148,7 @@ class Worker:
                 max_seq_tokens=config.max_model_len,
             )
             available = self.platform.memory().free_bytes
-            model = build_and_load(
-                family, facts, checkpoint, factory, available_bytes=available, progress=progress
-            )
+            model = build_and_load(family, facts, checkpoint, factory, available_bytes=available, progress=progress)
         finally:
             checkpoint.close()
         return facts, factory, model
@@ -170,8 +170,8 @@ class Worker:
         if capacity < config.max_model_len and config.max_model_len_is_asked:
             raise ConfigError(
                 f"one request of {config.max_model_len} tokens (--max-model-len) needs "
-                f"{self._geometry.blocks_for(config.max_model_len)} KV blocks, but only {self._geometry.num_usable} fit; "
-                f"raise --kv-cache-memory, or lower --max-model-len to {capacity} or less"
+                f"{self._geometry.blocks_for(config.max_model_len)} KV blocks, but only "
+                f"{self._geometry.num_usable} fit; raise --kv-cache-memory, or lower --max-model-len to {capacity} or less"
             )
         self._max_model_len = min(capacity, config.max_model_len)
 

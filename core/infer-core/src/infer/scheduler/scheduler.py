@@ -6,11 +6,10 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from infer_api.steps import AdmittedRow, BlockGrant, PlannedRow, StepPlan
-
 from infer.kv.blocks import NULL_BLOCK, BlockPool
 from infer.kv.groups import KVGeometry
 from infer.scheduler.sequence import Sequence
+from infer_api.steps import AdmittedRow, BlockGrant, PlannedRow, StepPlan
 
 __all__ = ["PlannedStep", "Scheduler", "SchedulerLimits"]
 
