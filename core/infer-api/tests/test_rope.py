@@ -121,3 +121,18 @@ def test_parameters_by_layer_type() -> None:
 def test_an_unknown_type_made_directly_is_an_error() -> None:
     with pytest.raises(ModelError, match="rope type 'foo' is not known"):
         RopeSpec(rotary_size=8, type="foo")
+
+
+def test_parameters_keyed_by_layer_type_need_the_layer_type() -> None:
+    config = {"rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 2.0}}}
+    assert RopeSpec.from_config(config, head_size=8, layer_type="full_attention").factor == 2.0
+    for layer_type in (None, "sliding_attention"):
+        with pytest.raises(ModelError, match=r"entries for full_attention"):
+            RopeSpec.from_config(config, head_size=8, layer_type=layer_type)
+
+
+def test_a_factor_of_zero_and_a_scaling_that_is_no_object_are_errors() -> None:
+    with pytest.raises(ModelError, match=r"factor must be above 0, found 0"):
+        RopeSpec.from_config({"rope_scaling": {"type": "linear", "factor": 0}}, head_size=8)
+    with pytest.raises(ModelError, match=r"rope_scaling must be an object, found 'linear'"):
+        RopeSpec.from_config({"rope_scaling": "linear"}, head_size=8)

@@ -73,10 +73,7 @@ class RopeSpec:
         and `rotary_dim` are honoured; `type` is accepted for `rope_type`. Raises ModelError for an unknown
         type or a missing key, naming `where` and the key.
         """
-        found = config.get("rope_parameters") or {}
-        if layer_type is not None and isinstance(found.get(layer_type), Mapping):
-            found = found[layer_type]
-        scaling: dict[str, Any] = {**(config.get("rope_scaling") or {}), **found}
+        scaling = _scaling(config, layer_type, where)
         kind = str(scaling.get("rope_type") or scaling.get("type") or "default")
         if kind not in ROPE_TYPES:
             raise ModelError(f"{where}: rope type {kind!r} is not known (known: {', '.join(ROPE_TYPES)})")
@@ -91,6 +88,8 @@ class RopeSpec:
         for key in _NEEDED[kind]:
             if scaling.get(key) is None:
                 raise ModelError(f"{where}: rope type {kind!r} needs the key rope_scaling.{key}, which is missing")
+        if "factor" in _NEEDED[kind] and not float(scaling["factor"]) > 0:
+            raise ModelError(f"{where}: rope_scaling.factor must be above 0, found {scaling['factor']!r}")
         partial = float(scaling.get("partial_rotary_factor") or config.get("partial_rotary_factor") or 1.0)
         size = int(config.get("rotary_dim") or 0) or int(head_size * partial)
         return cls(
@@ -111,3 +110,16 @@ class RopeSpec:
             short_factor=tuple(float(x) for x in scaling.get("short_factor") or ()),
             long_factor=tuple(float(x) for x in scaling.get("long_factor") or ()),
         )
+
+
+def _scaling(config: Mapping[str, Any], layer_type: str | None, where: str) -> dict[str, Any]:
+    """`rope_scaling` and `rope_parameters` as one mapping, that of `layer_type` where they are keyed by it."""
+    for key in ("rope_scaling", "rope_parameters"):
+        if not isinstance(config.get(key) or {}, Mapping):
+            raise ModelError(f"{where}: {key} must be an object, found {config[key]!r}")
+    found: Mapping[str, Any] = config.get("rope_parameters") or {}
+    if found and all(isinstance(value, Mapping) for value in found.values()):
+        if layer_type not in found:
+            raise ModelError(f"{where}: rope_parameters has entries for {', '.join(found)}, and none for {layer_type!r}")
+        found = found[layer_type]
+    return {**(config.get("rope_scaling") or {}), **found}
