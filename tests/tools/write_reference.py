@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -130,16 +131,9 @@ def _printed(arguments: Sequence[str]) -> str:
 
 
 def _command_names(overview: str) -> list[str]:
-    """Commands in the overview: the indented first words below the line "commands:"."""
-    lines = iter(overview.splitlines())
-    for line in lines:
-        if line.strip().lower().startswith("commands"):
-            break
-    names = []
-    for line in lines:
-        if not line.strip():
-            break
-        names.append(line.split()[0])
+    """Commands in the overview: first words of the lines that are indented by two spaces (wrapped text has more)."""
+    found = (re.match(r" {2}(\S+) ", line) for line in overview.splitlines())
+    names = [match[1] for match in found if match]
     assert names, "`infer --help` lists no commands"
     return names
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from infer.model.factory import CoreLayerFactory
-from infer.model.source import find_model
+from infer.model.source import ensure_model
 from infer.ops.table import OpTable
 from infer.plugins.discovery import PluginIndex, PluginRecord
 from infer.plugins.pluginset import PluginSet
@@ -103,7 +103,7 @@ def plan_engine(config: InferConfig, index: PluginIndex) -> EnginePlan:
     Raises ConfigError, ModelError or PluginError, each saying what to type instead.
     """
     planner = _Planner(config, index)
-    path = find_model(config)
+    path = ensure_model(config.model.name, config.load, index).path
     planner.choose("loaders", config.load.name, fits_loader(path))
     with _opened(planner, path) as checkpoint:
         return _plan(planner, path, checkpoint)

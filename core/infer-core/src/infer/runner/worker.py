@@ -171,7 +171,7 @@ class Worker:
             raise ConfigError(
                 f"one request of {config.max_model_len} tokens (--max-model-len) needs "
                 f"{self._geometry.blocks_for(config.max_model_len)} KV blocks, but only "
-                f"{self._geometry.num_usable} fit; raise --kv-cache-memory, or lower --max-model-len to {capacity} or less"
+                f"{self._geometry.num_usable} fit; raise --kv-cache-memory, or lower --max-model-len to {capacity}"
             )
         self._max_model_len = min(capacity, config.max_model_len)
 

@@ -1,0 +1,1 @@
+"""What infer tells about itself: logging set-up and progress bars."""

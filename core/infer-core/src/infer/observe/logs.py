@@ -1,0 +1,31 @@
+"""Logging set-up of the command line and of engine processes. A library user's own set-up is left alone."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterable
+from typing import TextIO
+
+__all__ = ["set_up_logging"]
+
+FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+
+
+class _Handler(logging.StreamHandler[TextIO]):
+    """Our own class, so that a second set-up finds the first one's handler and replaces it."""
+
+
+def set_up_logging(level: str, packages: Iterable[str] = (), *, stream: TextIO | None = None) -> None:
+    """Log messages of infer, and of plugin `packages`, from `level` ("debug" … "error") on to `stream`.
+
+    Other libraries are heard from warnings on. Called once per process, by the command line or an engine process.
+    """
+    handler = _Handler(stream or sys.stderr)
+    handler.setFormatter(logging.Formatter(FORMAT, datefmt="%H:%M:%S"))
+    root = logging.getLogger()
+    for old in [one for one in root.handlers if isinstance(one, _Handler)]:
+        root.removeHandler(old)
+    root.addHandler(handler)
+    for name in {"infer", "infer_api", *packages}:
+        logging.getLogger(name).setLevel(level.upper())

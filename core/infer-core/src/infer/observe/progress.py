@@ -1,0 +1,40 @@
+"""Progress bars for bytes that are fetched or loaded."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+__all__ = ["Report", "byte_progress"]
+
+Report = Callable[[int, "int | None"], None]
+"""Called with (bytes done, bytes in all, or None when unknown); cheap enough to call once per tensor."""
+
+
+@contextmanager
+def byte_progress(title: str, *, stream: TextIO | None = None, shown: bool | None = None) -> Iterator[Report]:
+    """A bar with size, speed and time left on `stream` (standard error) for the length of the `with` block.
+
+    Yields the function to report to. `shown` None means: only when the stream is a terminal, so that logs stay clean.
+    The bar vanishes at the end.
+    """
+    stream = stream or sys.stderr
+    if not (stream.isatty() if shown is None else shown):
+        yield lambda done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(binary_units=True),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    console = Console(file=stream, force_terminal=True if shown else None)
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -1,0 +1,3 @@
+"""Operations that layers are made of: their torch references, and the table that binds the best offer."""
+
+from __future__ import annotations

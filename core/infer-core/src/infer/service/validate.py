@@ -1,0 +1,178 @@
+"""Sampling parameters of one request against model, vocabulary and limits: refused before the engine hears of it.
+
+    field                       allowed                          settled to
+    temperature                 0 … 100                          up to 1e-4: 0 (greedy)
+    top_k                       -1 and up; 0 and -1 are off      vocabulary and up: 0
+    top_p                       0 … 1                            0: top_k 1
+    min_p                       0 … 1
+    presence/frequency_penalty  -2 … 2
+    repetition_penalty          above 0, up to 100
+    logit_bias                  ids of the vocabulary, -100 … 100
+    seed                        -2^63 … 2^63 - 1                 taken modulo 2^63
+    max_tokens                  1 … what the prompts leave       None stays None
+
+Types are checked too, since clients send JSON. NaN and infinity are refused everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+import msgspec
+
+from infer_api.errors import RequestError
+from infer_api.requests import SamplingParams
+from infer_api.services import Limits, ModelCard, Rendered
+
+__all__ = ["check_prompts", "check_sampling"]
+
+GREEDY_BELOW = 1e-4
+MAX_TEMPERATURE = 100.0
+MAX_REPETITION_PENALTY = 100.0
+SEED_MODULUS = 2**63
+
+
+def check_sampling(
+    params: SamplingParams, card: ModelCard, limits: Limits, prompts: Sequence[Rendered]
+) -> SamplingParams:
+    """`params` with special values settled. Raises RequestError (400) whose `param` names the field or prompt."""
+    check_prompts(prompts, card, limits)
+    _check_scores(params)
+    _check_counts(params, card, limits)
+    _check_lengths(params, card, prompts)
+    top_k = params.top_k if 0 < params.top_k < card.vocab_size else 0
+    return msgspec.structs.replace(
+        params,
+        temperature=0.0 if params.temperature <= GREEDY_BELOW else float(params.temperature),
+        top_k=1 if params.top_p == 0 else top_k,
+        top_p=float(params.top_p) or 1.0,
+        seed=None if params.seed is None else params.seed % SEED_MODULUS,
+        stop=_checked_stop(params.stop, limits),
+        stop_token_ids=_checked_stop_ids(params.stop_token_ids, card),
+        logit_bias=_checked_bias(params.logit_bias, card, limits),
+    )
+
+
+def check_prompts(prompts: Sequence[Rendered], card: ModelCard, limits: Limits) -> None:
+    """Refuse no prompts, too many, one without tokens, and one that leaves no room for an answer."""
+    if not prompts:
+        raise RequestError("the request holds no prompt; send at least one", param="prompt", code="empty_prompt")
+    if len(prompts) > limits.max_prompts:
+        _refuse("prompt", f"{len(prompts)} prompts", f"at most {limits.max_prompts} (--server.max-prompts)")
+    for prompt in prompts:
+        num_tokens = len(prompt.prompt_ids)
+        if num_tokens == 0:
+            message = f"{prompt.param} has no tokens; send at least one character or token id"
+            raise RequestError(message, param=prompt.param, code="empty_prompt")
+        if num_tokens + 1 > card.max_model_len:
+            raise RequestError(
+                f"{prompt.param} has {num_tokens} tokens; with one token to generate, at most "
+                f"{card.max_model_len - 1} fit the model's {card.max_model_len} (--max-model-len)",
+                param=prompt.param,
+                code="context_length_exceeded",
+            )
+
+
+def _check_scores(params: SamplingParams) -> None:
+    _check_number("temperature", params.temperature, 0, MAX_TEMPERATURE)
+    _check_number("top_p", params.top_p, 0, 1)
+    _check_number("min_p", params.min_p, 0, 1)
+    _check_number("presence_penalty", params.presence_penalty, -2, 2)
+    _check_number("frequency_penalty", params.frequency_penalty, -2, 2)
+    _check_number("repetition_penalty", params.repetition_penalty, 0, MAX_REPETITION_PENALTY)
+    if params.repetition_penalty == 0:
+        _refuse("repetition_penalty", "0", f"a number above 0 and up to {MAX_REPETITION_PENALTY:g}; 1 is off")
+
+
+def _check_counts(params: SamplingParams, card: ModelCard, limits: Limits) -> None:
+    _check_integer("top_k", params.top_k, -1, None, hint="0 and -1 are off")
+    _check_integer("n", params.n, 1, limits.max_n, hint="the limit is --server.max-n")
+    if params.seed is not None:
+        _check_integer("seed", params.seed, -SEED_MODULUS, SEED_MODULUS - 1)
+    if params.logprobs is not None:
+        most = min(limits.max_logprobs, card.vocab_size)
+        _check_integer("logprobs", params.logprobs, 0, most, hint="the limit is --max-logprobs")
+
+
+def _check_lengths(params: SamplingParams, card: ModelCard, prompts: Sequence[Rendered]) -> None:
+    longest = max(prompts, key=lambda prompt: len(prompt.prompt_ids))
+    room = card.max_model_len - len(longest.prompt_ids)
+    if params.max_tokens is not None:
+        _check_integer("max_tokens", params.max_tokens, 1, None)
+        if params.max_tokens > room:
+            raise RequestError(
+                f"max_tokens {params.max_tokens} plus the {len(longest.prompt_ids)} tokens of {longest.param} exceed "
+                f"the model's {card.max_model_len} (--max-model-len); ask for at most {room}",
+                param="max_tokens",
+                code="context_length_exceeded",
+            )
+    most = room if params.max_tokens is None else params.max_tokens
+    _check_integer("min_tokens", params.min_tokens, 0, most, hint="the upper end is max_tokens")
+
+
+def _checked_stop(stop: Any, limits: Limits) -> tuple[str, ...]:
+    if isinstance(stop, str) or not isinstance(stop, Sequence):
+        _refuse("stop", repr(stop), "a list of strings")
+    if len(stop) > limits.max_stop:
+        _refuse("stop", f"{len(stop)} strings", f"at most {limits.max_stop} (--server.max-stop)")
+    for at, text in enumerate(stop):
+        if not isinstance(text, str) or not text:
+            _refuse(f"stop[{at}]", repr(text), "a string of at least one character")
+    return tuple(stop)
+
+
+def _checked_stop_ids(ids: Any, card: ModelCard) -> tuple[int, ...]:
+    for at, token_id in enumerate(ids):
+        _check_integer(f"stop_token_ids[{at}]", token_id, 0, card.vocab_size - 1, hint="the vocabulary's ids")
+    return tuple(ids)
+
+
+def _checked_bias(bias: Any, card: ModelCard, limits: Limits) -> dict[int, float]:
+    if not isinstance(bias, Mapping):
+        _refuse("logit_bias", repr(bias), "an object of token id -> bias")
+    if len(bias) > limits.max_logit_bias:
+        _refuse("logit_bias", f"{len(bias)} tokens", f"at most {limits.max_logit_bias} (--server.max-logit-bias)")
+    checked = {}
+    for key, value in bias.items():
+        token_id = _token_id(key)
+        if token_id is None or not 0 <= token_id < card.vocab_size:
+            allowed = f"a token id from 0 to {card.vocab_size - 1} (the vocabulary has {card.vocab_size})"
+            _refuse("logit_bias", f"the key {_shown(key)}", allowed)
+        _check_number("logit_bias", value, -100, 100, where=f" for token {token_id}")
+        checked[token_id] = float(value)
+    return checked
+
+
+def _token_id(key: Any) -> int | None:
+    """JSON keys are strings; "12" is as good as 12."""
+    if isinstance(key, int) and not isinstance(key, bool):
+        return key
+    if isinstance(key, str) and len(key) <= 12 and key.isascii() and key.isdigit():
+        return int(key)
+    return None
+
+
+def _check_number(param: str, value: Any, low: float, high: float, *, where: str = "") -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        _refuse(param, _shown(value) + where, "a number")
+    if not low <= value <= high:  # NaN is in no range
+        _refuse(param, _shown(value) + where, f"a number from {low:g} to {high:g}")
+
+
+def _check_integer(param: str, value: Any, low: int, high: int | None, *, hint: str = "") -> None:
+    ends = f"{low} or more" if high is None else f"from {low} to {high}"
+    suffix = f" ({hint})" if hint else ""
+    if isinstance(value, bool) or not isinstance(value, int):
+        _refuse(param, _shown(value), f"a whole number, {ends}{suffix}")
+    if value < low or (high is not None and value > high):
+        _refuse(param, _shown(value), f"a whole number, {ends}{suffix}")
+
+
+def _refuse(param: str, found: str, allowed: str) -> NoReturn:
+    raise RequestError(f"{param} must be {allowed}, found {found}", param=param.partition("[")[0])
+
+
+def _shown(value: Any) -> str:
+    text = repr(value) if not isinstance(value, int) or abs(value) < 10**40 else "a number of more than 40 digits"
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import asyncio
+import sys
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from infer.cli.context import Context
+from infer.config.sections import InferConfig
+from infer.model.source import Local
+from infer.plugins.discovery import PluginIndex, PluginRecord
+from infer.plugins.installed import Installed, InstalledEntry
+from infer_api.errors import PluginError
+
+
+class Router:
+    """What a web framework's router does, as far as core may know."""
+
+    def __init__(self, prefix: str = "") -> None:
+        self.prefix = prefix
+        self.inside: list[Router] = []
+
+    def include_router(self, router: Router) -> None:
+        self.inside.append(router)
+
+
+class Routes:
+    def __init__(self, options: Any) -> None:
+        self.options = options
+
+    def router(self, services: Any) -> Router:
+        return Router()
+
+
+@pytest.fixture
+def routes_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PluginIndex:
+    """Routes of ours and of a third party, with a catalog that tells them apart."""
+    module = ModuleType("acme_routes")
+    module.Routes = Routes  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "acme_routes", module)
+    catalog = tmp_path / "some_catalog"
+    catalog.mkdir()
+    (catalog / "__init__.py").touch()
+    (catalog / "catalog.json").write_text(
+        '{"format": 1, "plugins": [{"distribution": "ours", "kind": "routes", "name": "a", "summary": ""}]}'
+    )
+    entry = InstalledEntry("infer", "1", "infer.catalog", "infer", "some_catalog")
+    data = {"implementation": "acme_routes:Routes", "options": None, "options_class": None}
+    records = [
+        PluginRecord("routes", "a", "ours", "1", "ours", data, "compatible"),
+        PluginRecord("routes", "b", "theirs", "1", "theirs", data, "compatible"),
+        PluginRecord("routes", "c", "ours", "1", "ours", {}, "failed", "it needs a moon"),
+    ]
+    return PluginIndex(records, Installed({}, (entry,), (str(tmp_path),)))
+
+
+def test_third_party_routes_are_mounted_only_when_listed(
+    routes_index: PluginIndex, caplog: pytest.LogCaptureFixture
+) -> None:
+    names = [name for name, _ in Context(InferConfig(), routes_index).routes(None)]  # type: ignore[arg-type]
+    assert names == ["a"]
+    assert "third-party routes must be listed: --plugins.listed theirs" in caplog.text
+    assert "it needs a moon" in caplog.text
+
+
+def test_listed_third_party_routes_lie_under_a_prefix_of_their_own(routes_index: PluginIndex) -> None:
+    config = InferConfig().replace(plugins={"listed": ("theirs",)})
+    routers = dict(Context(config, routes_index).routes(None))  # type: ignore[arg-type]
+    assert routers["a"].prefix == ""
+    assert routers["b"].prefix == "/x/theirs"
+    assert len(routers["b"].inside) == 1
+
+
+def test_something_that_is_no_router_is_named(routes_index: PluginIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Routes, "router", lambda self, services: object())
+    config = InferConfig().replace(plugins={"listed": ("theirs",)})
+    with pytest.raises(PluginError, match="theirs/b did not give a router"):
+        Context(config, routes_index).routes(None)  # type: ignore[arg-type]
+
+
+def test_what_is_said_goes_to_standard_error(index: PluginIndex, capsys: pytest.CaptureFixture[str]) -> None:
+    Context(InferConfig(), index).say("ready")
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", "ready\n")
+
+
+def test_services_open_on_a_model_that_was_fetched_before(
+    index: PluginIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[str] = []
+
+    @asynccontextmanager
+    async def open_services(config: Any, index: Any, *, inline: bool | None, progress: Any):
+        progress("weights", 1, 2)
+        events.append(f"open inline={inline}")
+        yield "services"
+        events.append("close")
+
+    assemble = ModuleType("infer.service.assemble")
+    assemble.open_services = open_services  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "infer.service.assemble", assemble)
+    monkeypatch.setattr(
+        "infer.model.source.ensure_model", lambda name, load, index: events.append(name) or Local(name, tmp_path)
+    )
+
+    async def use() -> None:
+        async with Context(InferConfig(), index).open_services() as services:
+            assert services == "services"
+
+    asyncio.run(use())
+    assert events == ["auto", "open inline=None", "close"]

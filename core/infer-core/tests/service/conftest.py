@@ -1,0 +1,153 @@
+"""A scripted engine: a real implementation of the EngineClient contract that plays back token ids."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+
+import pytest
+
+from infer.service.outputs import TextPipeline
+from infer_api.errors import EngineDeadError
+from infer_api.requests import EngineHealth, EngineOutput, EngineRequest, EngineStats, TokenLogprobs
+from infer_api.services import Limits, ModelCard, Rendered
+
+
+@dataclass
+class Script:
+    """What the engine says to one request: `steps` of new ids; ends by eos, stop id, max_tokens, or as `end` says."""
+
+    steps: list[list[int]]
+    end: str | None = "length"
+    error: str | None = None
+    logprob: float = -0.5
+    top: list[tuple[int, float]] = field(default_factory=list)
+    dies: str | None = None
+    cached: int = 0
+
+
+class ScriptedEngine:
+    """Scripts by prompt ids, else one script per request in order of arrival."""
+
+    def __init__(self, *scripts: Script, by_prompt: dict[tuple[int, ...], Script] | None = None) -> None:
+        self.scripts, self.by_prompt = list(scripts), by_prompt or {}
+        self.requests: list[EngineRequest] = []
+        self.aborted: list[str] = []
+        self.running: set[str] = set()
+        self.is_closed = False
+
+    async def generate(self, request: EngineRequest):
+        assert request.request_id not in self.running, "request ids are unique"
+        self.requests.append(request)
+        script = self.by_prompt.get(tuple(request.prompt_ids)) or self.scripts.pop(0)
+        self.running.add(request.request_id)
+        finished = False
+        try:
+            async for output in self._play(request, script):
+                finished = output.finish_reason is not None
+                yield output
+        finally:
+            self.running.discard(request.request_id)
+            if not finished:
+                self.aborted.append(request.request_id)
+
+    async def _play(self, request: EngineRequest, script: Script):
+        sampling, count = request.sampling, 0
+        for number, step in enumerate(script.steps):
+            await asyncio.sleep(0)
+            ids: list[int] = []
+            reason, stop_id = None, None
+            for token_id in step:
+                ids.append(token_id)
+                count += 1
+                ends = token_id in sampling.stop_token_ids or (not sampling.ignore_eos and token_id in request.eos_ids)
+                if ends or count == sampling.max_tokens:
+                    reason, stop_id = ("stop", token_id) if ends else ("length", None)
+                    break
+            if reason is None and number == len(script.steps) - 1 and script.dies is None:
+                reason = script.end
+            logprobs = [self._logprobs(script, token_id) for token_id in ids] if sampling.logprobs is not None else None
+            yield EngineOutput(
+                request_id=request.request_id,
+                token_ids=ids,
+                logprobs=logprobs,
+                finish_reason=reason,
+                stop_token_id=stop_id,
+                error=script.error,
+                num_cached_tokens=script.cached,
+            )
+            if reason is not None:
+                return
+        if script.dies is not None:
+            raise EngineDeadError(script.dies)
+        await asyncio.Event().wait()  # a script without an end: the engine goes quiet
+
+    def _logprobs(self, script: Script, token_id: int) -> TokenLogprobs:
+        return TokenLogprobs(
+            token_id, script.logprob, [one for one, _ in script.top], [value for _, value in script.top]
+        )
+
+    async def abort(self, request_ids) -> None:
+        self.aborted.extend(request_ids)
+
+    async def stats(self) -> EngineStats:
+        return EngineStats(
+            num_running=len(self.running), num_waiting=0, num_blocks=8, num_free_blocks=8, block_tokens=16,
+            capacity_tokens=128, num_steps=0, num_preemptions=0, prompt_tokens=0, generated_tokens=0,
+        )  # fmt: skip
+
+    async def health(self) -> EngineHealth:
+        return EngineHealth(ready=not self.is_closed)
+
+    async def close(self) -> None:
+        self.is_closed = True
+
+
+@pytest.fixture
+def script() -> type[Script]:
+    return Script
+
+
+@pytest.fixture
+def scripted_engine() -> type[ScriptedEngine]:
+    return ScriptedEngine
+
+
+@pytest.fixture
+def limits() -> Limits:
+    return Limits(
+        max_body_bytes=2**20, max_n=8, max_logprobs=5, max_stop=4, max_logit_bias=3, max_prompts=4
+    )  # fmt: skip
+
+
+@pytest.fixture
+def card(byte_tokenizer) -> ModelCard:
+    return ModelCard(
+        id="tiny",
+        aliases=(),
+        max_model_len=64,
+        vocab_size=byte_tokenizer.vocab_size,
+        created_s=int(time.time()),
+        has_chat_template=True,
+    )
+
+
+@pytest.fixture
+def pipeline(byte_tokenizer, card, limits):
+    """Makes a TextPipeline over an engine; `eos` is <|im_end|>, id 1."""
+
+    def make(engine: ScriptedEngine, **fields) -> TextPipeline:
+        return TextPipeline(engine, fields.pop("tokenizer", byte_tokenizer), card, limits, eos_ids=(1,), **fields)
+
+    return make
+
+
+@pytest.fixture
+def prompt(byte_tokenizer):
+    """Makes a Rendered of a text."""
+
+    def make(text: str, param: str = "prompt") -> Rendered:
+        return Rendered(tuple(byte_tokenizer.encode(text)), text, param)
+
+    return make

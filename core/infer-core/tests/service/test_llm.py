@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+import dataclasses
+import threading
+from contextlib import asynccontextmanager
+
+import pytest
+
+from infer.service.llm import LLM
+from infer.service.renderer import TextRenderer
+from infer.text.chat_template import ChatTemplate
+from infer_api.errors import ConfigError, EngineDeadError, ModelError, RequestError
+from infer_api.requests import SamplingParams
+from infer_api.services import Services
+
+TEMPLATE = "{% for m in messages %}{{ m.content }}{% endfor %}|"
+
+
+@pytest.fixture
+def llm_of(pipeline, byte_tokenizer, card, limits):
+    """Makes an LLM over a scripted engine; all are closed at the end."""
+    made: list[LLM] = []
+
+    def make(engine, defaults=None) -> LLM:
+        @asynccontextmanager
+        async def opened():
+            yield Services(
+                engine=engine,
+                renderer=TextRenderer(byte_tokenizer, ChatTemplate({"default": TEMPLATE}, {}, "x"), card.vocab_size),
+                outputs=pipeline(engine),
+                models=(dataclasses.replace(card, defaults=defaults or {}),),
+                guard=None,
+                limits=limits,
+                version="0",
+                fingerprint="fp",
+            )
+            await engine.close()
+
+        made.append(LLM.from_services(opened))
+        return made[-1]
+
+    yield make
+    for llm in made:
+        llm.close()
+
+
+@pytest.fixture
+def answers(scripted_engine, script, byte_tokenizer):
+    """An engine that answers each prompt text with a text."""
+
+    def make(**texts: str):
+        return scripted_engine(
+            by_prompt={
+                tuple(byte_tokenizer.encode(prompt)): script([[one] for one in byte_tokenizer.encode(text)])
+                for prompt, text in texts.items()
+            }
+        )
+
+    return make
+
+
+def test_one_prompt_gives_one_completion_with_exact_ids(llm_of, answers, byte_tokenizer) -> None:
+    llm = llm_of(answers(a=" cat"))
+    (completion,) = llm.generate("a", SamplingParams(temperature=0, logprobs=0))
+    assert completion.text == " cat"
+    assert completion.prompt == "a"
+    assert completion.prompt_token_ids == tuple(byte_tokenizer.encode("a"))
+    (output,) = completion.outputs
+    assert output.token_ids == tuple(byte_tokenizer.encode(" cat"))
+    assert (output.finish_reason, output.stop_reason) == ("length", None)
+    assert "".join(token.text for token in output.logprobs) == " cat"
+
+
+def test_many_prompts_keep_their_order(llm_of, answers) -> None:
+    llm = llm_of(answers(a="first is long", b="2", c="third"))
+    assert [one.text for one in llm.generate(["a", "b", "c"])] == ["first is long", "2", "third"]
+
+
+def test_more_prompts_than_a_server_takes_are_fine(llm_of, answers) -> None:
+    assert len(llm_of(answers(a="x")).generate(["a"] * 20)) == 20
+
+
+@pytest.mark.parametrize("prompts", [[[5, 6], [7]], [[5, 6]]])
+def test_lists_of_ids_are_prompts(llm_of, scripted_engine, script, prompts) -> None:
+    engine = scripted_engine(*(script([[9]]) for _ in prompts))
+    completions = llm_of(engine).generate(prompts)
+    assert [list(one.prompt_token_ids) for one in completions] == prompts
+    assert [one.prompt for one in completions] == [None] * len(prompts)
+
+
+def test_a_single_list_of_ids_is_one_prompt(llm_of, scripted_engine, script) -> None:
+    (completion,) = llm_of(scripted_engine(script([[9]]))).generate([5, 6])
+    assert completion.prompt_token_ids == (5, 6)
+
+
+def test_each_prompt_may_have_its_own_sampling(llm_of, answers) -> None:
+    engine = answers(a="long text", b="long text")
+    each = [SamplingParams(max_tokens=2), SamplingParams(max_tokens=5, n=2)]
+    first, second = llm_of(engine).generate(["a", "b"], each)
+    assert [len(output.token_ids) for output in first.outputs + second.outputs] == [2, 5, 5]
+    with pytest.raises(ConfigError, match="2 prompts came with 1"):
+        llm_of(engine).generate(["a", "b"], each[:1])
+
+
+def test_without_sampling_the_checkpoints_defaults_count(llm_of, answers) -> None:
+    engine = answers(a="x")
+    llm = llm_of(engine, defaults={"temperature": 0.6, "top_k": 20})
+    llm.generate("a")
+    llm.generate("a", SamplingParams(temperature=0.1))
+    assert [(r.sampling.temperature, r.sampling.top_k) for r in engine.requests] == [(0.6, 20), (0.1, 0)]
+
+
+def test_chat_takes_one_conversation_or_several(llm_of, answers) -> None:
+    llm = llm_of(answers(**{"hi|": "hello", "yo|": "what"}))
+    assert [one.text for one in llm.chat([{"role": "user", "content": "hi"}])] == ["hello"]
+    both = llm.chat([[{"role": "user", "content": "hi"}], [{"role": "user", "content": "yo"}]])
+    assert [one.text for one in both] == ["hello", "what"]
+
+
+def test_stream_yields_text_as_it_comes(llm_of, answers) -> None:
+    llm = llm_of(answers(a="green bottles", **{"hi|": "hello"}))
+    pieces = list(llm.stream("a"))
+    assert "".join(pieces) == "green bottles"
+    assert len(pieces) > 1
+    assert "".join(llm.stream([{"role": "user", "content": "hi"}])) == "hello"
+
+
+def test_leaving_a_stream_early_aborts_the_request(llm_of, scripted_engine, script) -> None:
+    engine = scripted_engine(script([[40], [41], [42]], end=None))
+    stream = llm_of(engine).stream([5])
+    next(stream)
+    stream.close()
+    assert engine.aborted == [engine.requests[0].request_id]
+
+
+def test_wrong_parameters_are_refused_before_anything_runs(llm_of, answers) -> None:
+    engine = answers(a="x", b="y")
+    with pytest.raises(RequestError, match="temperature"):
+        llm_of(engine).generate(["a", "b"], [SamplingParams(), SamplingParams(temperature=-1)])
+    with pytest.raises(RequestError, match="no tokens"):
+        llm_of(engine).stream("")
+    assert engine.requests == []
+
+
+def test_a_failing_prompt_raises_and_ends_the_others(llm_of, scripted_engine, script) -> None:
+    engine = scripted_engine(script([[5]], end=None), script([[5], []], end="error", error="NaN"))
+    with pytest.raises(RequestError, match="NaN"):
+        llm_of(engine).generate([[5], [6]])
+    assert engine.running == set()
+
+
+async def test_it_works_inside_a_running_loop_and_from_several_threads(llm_of, answers) -> None:
+    llm = llm_of(answers(a="x", b="y"))
+    assert llm.generate("a")[0].text == "x"
+    texts: list[str] = []
+    threads = [threading.Thread(target=lambda p=p: texts.append(llm.generate(p)[0].text)) for p in "abab"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(texts) == ["x", "x", "y", "y"]
+
+
+def test_stats_and_tokenizer_are_at_hand(llm_of, answers, byte_tokenizer) -> None:
+    llm = llm_of(answers(a="x"))
+    assert llm.stats().capacity_tokens == 128
+    assert llm.tokenizer is byte_tokenizer
+
+
+def test_closing_ends_engine_and_thread_and_later_calls_say_so(llm_of, answers) -> None:
+    engine = answers(a="x")
+    with llm_of(engine) as llm:
+        thread = llm._loop._thread
+    llm.close()
+    assert engine.is_closed
+    assert not thread.is_alive()
+    with pytest.raises(EngineDeadError, match="closed"):
+        llm.generate("a")
+
+
+def test_a_start_that_fails_raises_and_leaves_no_thread() -> None:
+    before = threading.active_count()
+
+    @asynccontextmanager
+    async def failing():
+        raise ModelError("no such model")
+        yield
+
+    with pytest.raises(ModelError, match="no such model"):
+        LLM.from_services(failing)
+    assert threading.active_count() == before

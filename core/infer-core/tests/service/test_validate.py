@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import dataclasses
+import time
+
+import pytest
+
+from infer.service.validate import check_sampling
+from infer_api.errors import RequestError
+from infer_api.requests import SamplingParams
+from infer_api.services import Rendered
+
+VOCAB = 300
+
+
+@pytest.fixture
+def check(card, limits):
+    small = dataclasses.replace(card, vocab_size=VOCAB)
+
+    def run(prompts=None, **fields) -> SamplingParams:
+        prompts = (Rendered((5, 6)),) if prompts is None else prompts
+        return check_sampling(SamplingParams(**fields), small, limits, prompts)
+
+    return run
+
+
+def refused(check, **fields) -> RequestError:
+    with pytest.raises(RequestError) as caught:
+        check(**fields)
+    assert caught.value.status == 400
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "allowed"),
+    [
+        ("n", 5_000_000, "from 1 to 8"),
+        ("n", 0, "from 1 to 8"),
+        ("n", True, "whole number"),
+        ("logprobs", 1_000_000_000, "from 0 to 5"),
+        ("logprobs", -1, "from 0 to 5"),
+        ("seed", 2**63, "to 9223372036854775807"),
+        ("seed", -(2**63) - 1, "from -9223372036854775808"),
+        ("seed", 1.5, "whole number"),
+        ("top_p", -1, "from 0 to 1"),
+        ("top_p", 1.01, "from 0 to 1"),
+        ("top_p", float("nan"), "from 0 to 1"),
+        ("top_p", "0.5", "a number"),
+        ("min_p", 2, "from 0 to 1"),
+        ("repetition_penalty", 0, "above 0"),
+        ("repetition_penalty", -1.0, "from 0 to 100"),
+        ("repetition_penalty", float("inf"), "from 0 to 100"),
+        ("presence_penalty", 2.5, "from -2 to 2"),
+        ("frequency_penalty", -3, "from -2 to 2"),
+        ("temperature", 1e6, "from 0 to 100"),
+        ("temperature", -0.1, "from 0 to 100"),
+        ("temperature", float("nan"), "from 0 to 100"),
+        ("temperature", None, "a number"),
+        ("temperature", 10**400, "from 0 to 100"),
+        ("max_tokens", 0, "1 or more"),
+        ("max_tokens", 1e18, "whole number"),
+        ("min_tokens", -1, "from 0"),
+        ("min_tokens", 10**9, "from 0 to 62"),
+        ("top_k", -2, "-1 or more"),
+        ("top_k", 2.0, "whole number"),
+        ("stop", "word", "a list of strings"),
+        ("stop", ("a",) * 5, "at most 4"),
+        ("stop", ("a", ""), "at least one character"),
+        ("stop", ("a", 3), "at least one character"),
+    ],
+)
+def test_values_out_of_range_are_refused_by_name_with_the_range(check, field, value, allowed) -> None:
+    """B08."""
+    started = time.perf_counter()
+    error = refused(check, **{field: value})
+    assert time.perf_counter() - started < 0.1
+    assert error.param == field
+    assert allowed in error.message
+    assert "found" in error.message
+
+
+@pytest.mark.parametrize("key", [VOCAB, VOCAB + 7, -3, "cat", "-3", "999999999999999999", 1.0, None])
+def test_logit_bias_of_an_id_outside_the_vocabulary_names_the_key(check, key) -> None:
+    """B01, and B74: the vocabulary is the tokenizer's, not the width of the output layer."""
+    error = refused(check, logit_bias={key: 5.0})
+    assert error.param == "logit_bias"
+    assert repr(key) in error.message
+    assert str(VOCAB) in error.message
+
+
+@pytest.mark.parametrize("value", [100.5, -101, float("nan"), float("inf"), "5", None])
+def test_logit_bias_values_are_bounded(check, value) -> None:
+    assert refused(check, logit_bias={7: value}).param == "logit_bias"
+
+
+def test_logit_bias_takes_json_keys_and_a_bounded_number_of_them(check) -> None:
+    assert check(logit_bias={"12": -100, 3: 5}).logit_bias == {12: -100.0, 3: 5.0}
+    assert "at most 3" in refused(check, logit_bias=dict.fromkeys(range(4), 1.0)).message
+
+
+@pytest.mark.parametrize("token_id", [VOCAB, VOCAB + 5, -1, "7", True])
+def test_stop_token_ids_outside_the_vocabulary_are_refused(check, token_id) -> None:
+    """B02."""
+    assert refused(check, stop_token_ids=(7, token_id)).param == "stop_token_ids"
+
+
+@pytest.mark.parametrize("top_k", [0, -1, VOCAB, VOCAB + 1000, 2**31, 2**70])
+def test_top_k_off_or_beyond_the_vocabulary_is_off(check, top_k) -> None:
+    """B05."""
+    assert check(top_k=top_k).top_k == 0
+
+
+def test_other_top_k_is_kept(check) -> None:
+    assert check(top_k=VOCAB - 1).top_k == VOCAB - 1
+
+
+@pytest.mark.parametrize("temperature", [1e-4, 1e-5, 1e-6, 1e-12, 0, 0.0])
+def test_tiny_temperatures_are_greedy(check, temperature) -> None:
+    """B07."""
+    assert check(temperature=temperature).temperature == 0.0
+
+
+@pytest.mark.parametrize("temperature", [1e-3, 1e-2, 1])
+def test_other_temperatures_are_kept(check, temperature) -> None:
+    assert check(temperature=temperature).temperature == temperature
+
+
+def test_top_p_zero_is_the_most_likely_token(check) -> None:
+    params = check(top_p=0, top_k=40)
+    assert (params.top_k, params.top_p) == (1, 1.0)
+
+
+def test_seeds_are_taken_modulo_two_to_the_63(check) -> None:
+    assert check(seed=-1).seed == 2**63 - 1
+    assert check(seed=7).seed == 7
+    assert check().seed is None
+
+
+@pytest.mark.parametrize(
+    ("prompts", "param"),
+    [
+        ((), "prompt"),
+        ((Rendered(()),), "prompt"),
+        ((Rendered((1,), param="prompt[0]"), Rendered((), "", "prompt[1]")), "prompt[1]"),
+    ],
+)
+def test_empty_prompts_are_refused_naming_the_element(check, prompts, param) -> None:
+    """B04."""
+    error = refused(check, prompts=prompts)
+    assert (error.param, error.code) == (param, "empty_prompt")
+
+
+def test_too_many_prompts_are_refused(check) -> None:
+    assert "at most 4" in refused(check, prompts=(Rendered((1,)),) * 5).message
+
+
+def test_a_prompt_that_leaves_no_room_is_refused_with_both_numbers(check) -> None:
+    error = refused(check, prompts=(Rendered((1,) * 64, param="messages"),))
+    assert (error.param, error.code) == ("messages", "context_length_exceeded")
+    assert "64 tokens" in error.message
+    assert "at most 63" in error.message
+    assert check(prompts=(Rendered((1,) * 63),)).max_tokens is None
+
+
+def test_max_tokens_beyond_the_room_is_refused_with_what_fits(check) -> None:
+    prompts = (Rendered((1,) * 4, param="prompt[0]"), Rendered((1,) * 60, param="prompt[1]"))
+    error = refused(check, prompts=prompts, max_tokens=5)
+    assert error.param == "max_tokens"
+    assert "at most 4" in error.message
+    assert check(prompts=prompts, max_tokens=4).max_tokens == 4

@@ -1,0 +1,1 @@
+"""Real, small implementations of the contracts to test against."""

@@ -1,0 +1,1 @@
+"""Llama 2 and 3, Mistral and SmolLM2."""

@@ -1,0 +1,154 @@
+"""The bodies of requests. Types are strict ("5" is no integer), and null means the default."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, WithJsonSchema, model_validator
+
+from infer_openai.prompts import read_prompts
+from infer_openai.screening import screen
+
+__all__ = ["ChatBody", "CompletionBody", "DetokenizeBody", "SamplingBody", "StreamOptions", "TokenizeBody"]
+
+
+def _as_list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+_STRING = {"type": "string"}
+_IDS = {"type": "array", "items": {"type": "integer"}}
+_STRINGS = {"type": "array", "items": _STRING}
+_TEXT_OR_IDS = {"anyOf": [_STRING, _STRINGS, _IDS, {"type": "array", "items": _IDS}]}
+
+Prompts = Annotated[Any, BeforeValidator(read_prompts), WithJsonSchema(_TEXT_OR_IDS)]
+Stop = Annotated[list[str], BeforeValidator(_as_list), WithJsonSchema({"anyOf": [_STRING, _STRINGS]})]
+
+
+class Body(BaseModel):
+    """Base of all bodies: fields are screened first, so what is left is known and not null."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _screened(cls, data: Any) -> Any:
+        return screen(data, cls.model_fields) if isinstance(data, dict) else data
+
+
+class StreamOptions(Body):
+    """What a stream carries beside the text."""
+
+    include_usage: bool = False
+    """Send one more chunk with the token counts before the end."""
+    include_obfuscation: bool = False
+    """Accepted; chunks are never padded."""
+
+
+class SamplingBody(Body):
+    """Fields that both kinds of completions share. A field that is not sent takes the checkpoint's default."""
+
+    model: str | None = None
+    """One of the served names (default: the first)."""
+    stream: bool = False
+    """Answer with server-sent events."""
+    stream_options: StreamOptions | None = None
+    """Only with `stream`."""
+    n: int | None = None
+    """Choices per prompt."""
+    max_tokens: int | None = None
+    """Most tokens to generate."""
+    min_tokens: int | None = None
+    """Tokens to generate before anything may end the text."""
+    temperature: float | None = None
+    """0 is greedy."""
+    top_p: float | None = None
+    """Keep the most likely tokens up to this share."""
+    top_k: int | None = None
+    """Keep this many of the most likely tokens; 0 and -1 are off."""
+    min_p: float | None = None
+    """Keep tokens at least this likely, relative to the most likely one."""
+    presence_penalty: float | None = None
+    """Subtracted from the score of tokens that were generated."""
+    frequency_penalty: float | None = None
+    """Subtracted for each time that a token was generated."""
+    repetition_penalty: float | None = None
+    """Divides the score of tokens in prompt and text; 1 is off."""
+    logit_bias: dict[str, float] | None = None
+    """Token id → bias from -100 to 100."""
+    stop: Stop | None = None
+    """Strings that end the text."""
+    stop_token_ids: list[int] | None = None
+    """Token ids that end the text."""
+    include_stop_str_in_output: bool | None = None
+    """Keep the stop string in the text."""
+    ignore_eos: bool | None = None
+    """Go on after the end-of-sequence token."""
+    skip_special_tokens: bool | None = None
+    """Leave special tokens out of the text (default true)."""
+    seed: int | None = None
+    """Same seed, same text."""
+
+
+class CompletionBody(SamplingBody):
+    """Body of `/v1/completions`."""
+
+    prompt: Prompts
+    """Text, token ids, or a list of either."""
+    max_tokens: int = 16
+    """Most tokens to generate."""
+    logprobs: int | None = None
+    """Report the generated tokens and this many alternatives for each."""
+    echo: bool = False
+    """Begin the text with the prompt."""
+    best_of: int | None = None
+    """Accepted when equal to `n`."""
+    add_special_tokens: bool = True
+    """Let the tokenizer put its own tokens (such as begin-of-sequence) around text prompts."""
+
+
+class ChatBody(SamplingBody):
+    """Body of `/v1/chat/completions`."""
+
+    messages: list[dict[str, Any]]
+    """The conversation. Content is a string or a list of text parts."""
+    max_completion_tokens: int | None = None
+    """Newer name of `max_tokens`."""
+    logprobs: bool = False
+    """Report the generated tokens."""
+    top_logprobs: int | None = None
+    """Alternatives reported per token; only with `logprobs`."""
+    tools: list[dict[str, Any]] | None = None
+    """Functions that the chat template tells the model of. The answer stays plain text."""
+    tool_choice: Any = None
+    """"none" hides the tools from the model; "auto" is the default."""
+    chat_template_kwargs: dict[str, Any] | None = None
+    """More variables for the chat template."""
+
+
+class TokenizeBody(Body):
+    """Body of `/tokenize`: `prompt` or `messages`."""
+
+    model: str | None = None
+    """One of the served names (default: the first)."""
+    prompt: str | None = None
+    """Text to tokenize."""
+    messages: list[dict[str, Any]] | None = None
+    """A conversation, which the chat template is applied to."""
+    tools: list[dict[str, Any]] | None = None
+    """As in a chat completion."""
+    chat_template_kwargs: dict[str, Any] | None = None
+    """As in a chat completion."""
+    add_special_tokens: bool = True
+    """For `prompt`: let the tokenizer add its own tokens."""
+    return_token_strs: bool = False
+    """Also give the text of each token."""
+
+
+class DetokenizeBody(Body):
+    """Body of `/detokenize`."""
+
+    model: str | None = None
+    """One of the served names (default: the first)."""
+    tokens: list[int]
+    """Token ids."""

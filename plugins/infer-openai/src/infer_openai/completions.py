@@ -1,0 +1,86 @@
+"""`/v1/completions`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Sequence
+from uuid import uuid4
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from infer_api.errors import RequestError
+from infer_api.services import Event, ModelCard, Rendered, Services, TextDelta
+from infer_openai.answer import answer
+from infer_openai.bodies import CompletionBody
+from infer_openai.disconnect import close
+from infer_openai.envelope import Head
+from infer_openai.sampling import completion_sampling, wants_usage
+from infer_openai.served import get_card
+from infer_openai.shapes import CompletionShape
+
+__all__ = ["completions_router", "with_echo"]
+
+
+def completions_router(services: Services) -> APIRouter:
+    """The route, over `services`."""
+    router = APIRouter(tags=["completions"])
+
+    @router.post("/v1/completions", response_model=None)
+    async def completions(body: CompletionBody, request: Request) -> Response:
+        """Continue one or more prompts. Choice i of prompt p has the index p · n + i."""
+        return await _complete(services, body, request)
+
+    return router
+
+
+async def _complete(services: Services, body: CompletionBody, request: Request) -> Response:
+    card = get_card(services.models, body.model)
+    with_usage = wants_usage(body)
+    prompts = _render(services, body)
+    sampling = services.outputs.check(prompts, completion_sampling(body, card, prompts))
+    reply_id = f"cmpl-{uuid4().hex}"
+    events = services.outputs.stream(prompts, sampling, request_id=reply_id)
+    if body.echo:
+        texts = [_text_of(services, prompt) for prompt in prompts]
+        events = with_echo(events, [text for text in texts for _ in range(sampling.n)])
+    shape = CompletionShape(
+        _head(reply_id, body, card, services), with_usage=with_usage, with_logprobs=body.logprobs is not None
+    )
+    return await answer(request, services.outputs, events, shape, stream=body.stream)
+
+
+def _render(services: Services, body: CompletionBody) -> list[Rendered]:
+    prompts: Sequence[str | list[int]] = body.prompt
+    most = services.limits.max_prompts
+    if len(prompts) > most:
+        raise RequestError(
+            f"prompt has {len(prompts)} elements, {most} are allowed (--server.max-prompts)", param="prompt"
+        )
+    is_one = len(prompts) == 1
+    return [
+        services.renderer.text(prompt, special=body.add_special_tokens, param="prompt" if is_one else f"prompt[{at}]")
+        for at, prompt in enumerate(prompts)
+    ]
+
+
+def _text_of(services: Services, prompt: Rendered) -> str:
+    return services.renderer.detokenize(prompt.prompt_ids) if prompt.text is None else prompt.text
+
+
+async def with_echo(events: AsyncIterator[Event], texts: Sequence[str]) -> AsyncIterator[Event]:
+    """`events`, with `texts[i]` as the first text of choice i. Errors before the first event stay before it."""
+    try:
+        first = await anext(events)
+        for index, text in enumerate(texts):
+            yield TextDelta(index, text)
+        yield first
+        async for event in events:
+            yield event
+    finally:
+        await close(events)
+
+
+def _head(reply_id: str, body: CompletionBody, card: ModelCard, services: Services) -> Head:
+    return Head(reply_id, int(time.time()), body.model or card.id, services.fingerprint)

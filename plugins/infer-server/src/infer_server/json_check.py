@@ -1,0 +1,77 @@
+"""What a JSON body must be before a route sees it: UTF-8, well-formed, shallow, without duplicate keys."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from infer_api.errors import RequestError
+
+__all__ = ["MAX_DEPTH", "check_json"]
+
+MAX_DEPTH = 100
+"""Deepest nesting of arrays and objects."""
+
+_STRING_OR_BRACKET = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{}]')
+_SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+def check_json(body: bytes) -> None:
+    """Raise RequestError (400) unless `body` is one strict JSON text that can be echoed as UTF-8."""
+    value = _parsed(body)
+    if body.count(b"[") + body.count(b"{") > MAX_DEPTH and _is_too_deep(body):
+        raise _refusal(f"arrays and objects are nested deeper than {MAX_DEPTH} levels")
+    if _SURROGATE_ESCAPE.search(body) and not _is_encodable(value):
+        raise _refusal("a string holds half of a surrogate pair (\\ud800 to \\udfff), which is no character")
+
+
+def _parsed(body: bytes) -> Any:
+    try:
+        # Decoded here: the json module would also accept UTF-16 and UTF-32.
+        text = body.decode("utf-8")
+        return json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
+    except UnicodeDecodeError as error:
+        raise _refusal(f"byte {error.start} is not valid UTF-8") from error
+    except RecursionError as error:
+        raise _refusal(f"arrays and objects are nested deeper than {MAX_DEPTH} levels") from error
+    except ValueError as error:
+        raise _refusal(str(error)) from error
+
+
+def _refusal(why: str) -> RequestError:
+    return RequestError(f"the body is not valid JSON: {why}", code="invalid_json")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {json.dumps(twice)} occurs twice in one object")
+    return value
+
+
+def _no_constant(word: str) -> Any:
+    raise ValueError(f"{word} is no JSON value")
+
+
+def _is_too_deep(body: bytes) -> bool:
+    depth = 0
+    for match in _STRING_OR_BRACKET.finditer(body):
+        first = body[match.start()]
+        if first in b"[{":
+            depth += 1
+            if depth > MAX_DEPTH:
+                return True
+        elif first in b"]}":
+            depth -= 1
+    return False
+
+
+def _is_encodable(value: Any) -> bool:
+    try:
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True

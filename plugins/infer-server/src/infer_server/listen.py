@@ -1,0 +1,44 @@
+"""The listening socket. It is opened before the model is loaded, so that a taken port is known at once."""
+
+from __future__ import annotations
+
+import errno
+import socket
+
+from infer_api.errors import ConfigError
+
+__all__ = ["open_socket", "url_of"]
+
+
+def open_socket(host: str, port: int) -> socket.socket:
+    """A TCP socket that listens on `host`:`port` (0 = any free port). Raises ConfigError when it cannot."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    except socket.gaierror as error:
+        raise ConfigError(f"--host {host!r} is no address of this machine: {error.strerror}") from error
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        # Only a listening socket keeps others from taking the port.
+        listener.listen(2048)
+    except OSError as error:
+        listener.close()
+        raise ConfigError(_explain(host, port, error)) from error
+    listener.setblocking(False)
+    return listener
+
+
+def _explain(host: str, port: int, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"port {port} on {host} is in use by another program: stop that one, or choose another with --port"
+    if error.errno == errno.EACCES:
+        return f"port {port} needs more rights than this user has: choose one from 1024 up with --port"
+    return f"cannot listen on {host} port {port}: {error.strerror}; change --host or --port"
+
+
+def url_of(listener: socket.socket) -> str:
+    """The address to type on this machine, such as http://127.0.0.1:8000."""
+    host, port = listener.getsockname()[:2]
+    here = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"http://[{here}]:{port}" if ":" in here else f"http://{here}:{port}"

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from infer_api.errors import RequestError
+from infer_server.json_check import MAX_DEPTH, check_json
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b"{not json", "line 1 column 2"),
+        (b"\xff\xfe", "byte 0"),
+        (b'{"a": "\xc3"}', "UTF-8"),
+        ('{"a": 1}'.encode("utf-16"), "UTF-8"),
+        (b'{"prompt": "\\ud800"}', "surrogate"),
+        (b'{"\\udfff": 1}', "surrogate"),
+        (b'{"a": 1, "b": {"x": 1, "x": 2}}', '"x" occurs twice'),
+        (b"NaN", "NaN"),
+        (b'{"a": -Infinity}', "-Infinity"),
+        (b"1" * 5000, "digits"),
+        (b"[" * 100_000, "deeper"),
+        (b"[" * 100_000 + b"]" * 100_000, "deeper"),
+        (b'{"a":' * (MAX_DEPTH + 1) + b"1" + b"}" * (MAX_DEPTH + 1), "deeper"),
+        (b'{"a": 1} x', "Extra data"),
+    ],
+)
+def test_what_is_no_strict_json_is_refused_with_the_reason(body: bytes, says: str) -> None:
+    with pytest.raises(RequestError, match=says) as caught:
+        check_json(body)
+    assert (caught.value.status, caught.value.code) == (400, "invalid_json")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{}",
+        b"[" * MAX_DEPTH + b"]" * MAX_DEPTH,
+        b"[" + b",".join([b"[1]"] * 1000) + b"]",
+        b'{"a": "' + b"[" * 1000 + b'\\"["}',
+        '{"smile": "\\ud83d\\ude00", "plain": "😀"}'.encode(),
+        b'{"a": "\\\\ud800"}',
+    ],
+)
+def test_strict_json_passes(body: bytes) -> None:
+    check_json(body)
+
+
+def test_a_megabyte_of_escaped_quotes_takes_no_quadratic_time() -> None:
+    started = time.process_time()
+    check_json(b"[" * 90 + b'"' + b'\\"' * 500_000 + b'"' + b"]" * 90)
+    assert time.process_time() - started < 2

@@ -1,0 +1,132 @@
+"""The whole command, in this thread's loop, over a real socket."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+
+from infer_api.errors import ModelError
+from infer_api.services import Services
+from infer_server import serving
+from infer_server.listen import open_socket, url_of
+
+
+@dataclass
+class FakeContext:
+    """A command context whose model 'loads' until `loaded` is set."""
+
+    services: Services
+    mounted: list[tuple[str, Any]]
+    loaded: asyncio.Event
+    fails: Exception | None = None
+    said: list[str] = field(default_factory=list)
+
+    @property
+    def config(self) -> Any:
+        server = SimpleNamespace(host="127.0.0.1", port=0, allowed_origins=(), shutdown_timeout_s=5.0)
+        return SimpleNamespace(server=server)
+
+    @asynccontextmanager
+    async def open_services(self) -> AsyncIterator[Services]:
+        await self.loaded.wait()
+        if self.fails:
+            raise self.fails
+        try:
+            yield self.services
+        finally:
+            await self.services.engine.close()
+
+    def routes(self, services: Services) -> list[tuple[str, Any]]:
+        return self.mounted
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+
+@pytest.fixture
+async def context(make_services: Callable[..., Services], routers: list[tuple[str, Any]]) -> FakeContext:
+    return FakeContext(make_services(), routers, asyncio.Event())
+
+
+@asynccontextmanager
+async def running(context: FakeContext) -> AsyncIterator[tuple[asyncio.Task[int], httpx.AsyncClient]]:
+    with open_socket("127.0.0.1", 0) as listener:
+        async with httpx.AsyncClient(base_url=url_of(listener), timeout=10) as client:
+            task = asyncio.create_task(serving.serve(context, listener))
+            try:
+                yield task, client
+            finally:
+                task.cancel()
+                await asyncio.wait({task})
+
+
+async def until_ready(client: httpx.AsyncClient) -> None:
+    for _ in range(200):
+        if (await client.get("/ready")).status_code == 200:
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError("the server did not get ready")
+
+
+async def test_it_is_live_while_loading_then_ready_and_ends_with_0_on_sigterm(context: FakeContext) -> None:
+    async with running(context) as (task, client):
+        assert (await client.get("/health")).status_code == 200
+        assert (await client.get("/ready")).status_code == 503
+        assert context.said == []
+        context.loaded.set()
+        await until_ready(client)
+        assert (await client.post("/note", json={"text": "hello"})).json()["text"] == "hello"
+        assert len(context.said) == 4
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert await asyncio.wait_for(task, 10) == 0
+    assert context.services.engine.closed
+
+
+async def test_a_signal_while_loading_ends_it_with_0(context: FakeContext) -> None:
+    async with running(context) as (task, client):
+        assert (await client.get("/health")).status_code == 200
+        os.kill(os.getpid(), signal.SIGINT)
+        assert await asyncio.wait_for(task, 10) == 0
+    assert context.said == []
+
+
+async def test_a_model_that_cannot_load_ends_it_with_that_error(context: FakeContext) -> None:
+    context.fails = ModelError("model.safetensors is truncated")
+    context.loaded.set()
+    async with running(context) as (task, _):
+        with pytest.raises(ModelError, match="truncated"):
+            await asyncio.wait_for(task, 10)
+
+
+async def test_b61_a_dead_engine_ends_the_process_with_1(
+    context: FakeContext, engine: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "_WATCH_INTERVAL_S", 0.05)
+    context.loaded.set()
+    async with running(context) as (task, client):
+        await until_ready(client)
+        engine.dead = "the worker was killed"
+        assert await asyncio.wait_for(task, 10) == 1
+    assert context.said[-1] == "the engine has stopped: the worker was killed"
+
+
+async def test_a_large_chunked_body_over_a_real_socket_is_413(context: FakeContext) -> None:
+    async def large() -> AsyncIterator[bytes]:
+        for _ in range(64):
+            yield b" " * 65_536
+
+    context.loaded.set()
+    async with running(context) as (_, client):
+        await until_ready(client)
+        reply = await client.post("/note", content=large(), headers={"Content-Type": "application/json"})
+        assert reply.status_code == 413
+        assert (await client.post("/note", json={"text": "next"})).status_code == 200

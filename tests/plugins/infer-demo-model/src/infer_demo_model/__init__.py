@@ -1,0 +1,1 @@
+"""A sample model family: a small transformer whose blocks attend and think side by side."""
