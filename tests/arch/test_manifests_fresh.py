@@ -109,7 +109,7 @@ def test_a_stale_catalog_is_detected(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_the_catalog_names_architectures_and_the_distribution() -> None:
     catalog = json.loads((ROOT / write_catalog.CATALOG).read_text(encoding="utf-8"))
     assert catalog["format"] == 1
-    offers = {plugin["distribution"] for plugin in catalog["distributions"] if plugin["architectures"]}
+    offers = {plugin["distribution"] for plugin in catalog["plugins"] if plugin["architectures"]}
     families = {member.name for member in MEMBERS if "infer.models" in member.entry_points}
     assert offers == families
     assert families, "no model family was found"

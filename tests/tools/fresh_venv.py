@@ -73,7 +73,8 @@ class FreshVenv:
         return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
 
     def _pip(self, *arguments: str) -> None:
-        _checked([str(self.python), "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments], clean_environment())
+        command = [str(self.python), "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments]
+        _checked(command, clean_environment())
 
 
 def clean_environment() -> dict[str, str]:

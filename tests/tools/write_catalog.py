@@ -45,7 +45,7 @@ def catalog_text(members: Sequence[Member]) -> str:
     """Text of the catalog: one entry per plugin of those `members` that lie outside core, sorted by kind and name."""
     plugins = [entry for member in members if member.is_plugin for entry in _entries(member)]
     plugins.sort(key=lambda entry: (entry["kind"], entry["name"], entry["distribution"]))
-    return json.dumps({"format": FORMAT, "distributions": plugins}, indent=1, ensure_ascii=False) + "\n"
+    return json.dumps({"format": FORMAT, "plugins": plugins}, indent=1, ensure_ascii=False) + "\n"
 
 
 def main(arguments: Sequence[str], root: Path = ROOT) -> int:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import psutil
 import pytest
 import torch
 from infer_platform_cpu.options import CpuOptions
@@ -42,3 +43,11 @@ def test_a_container_limit_bounds_total_and_free_memory(tmp_path: Path) -> None:
 def test_options_refuse_a_negative_number_of_threads() -> None:
     with pytest.raises(ValueError, match="threads"):
         CpuOptions(threads=-1)
+
+
+def test_large_static_memory_is_taken_only_when_it_is_written() -> None:
+    before = psutil.Process().memory_info().rss
+    cache = platform().static((1 << 28,), torch.float32)
+    assert psutil.Process().memory_info().rss - before < 1 << 26
+    cache[7] = 3.0
+    assert cache[6:9].tolist() == [0.0, 3.0, 0.0]

@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
+from fastapi import APIRouter
 
 from infer_api.errors import ModelError
 from infer_api.services import Services
@@ -89,6 +90,20 @@ async def test_it_is_live_while_loading_then_ready_and_ends_with_0_on_sigterm(co
         os.kill(os.getpid(), signal.SIGTERM)
         assert await asyncio.wait_for(task, 10) == 0
     assert context.services.engine.closed
+
+
+async def test_the_command_to_try_is_one_of_a_mounted_router(context: FakeContext) -> None:
+    inner, outer = APIRouter(), APIRouter()
+
+    @inner.post("/v1/completions")
+    async def completions() -> None: ...
+
+    outer.include_router(inner)
+    context.mounted = [("nested", outer)]
+    context.loaded.set()
+    async with running(context) as (_, client):
+        await until_ready(client)
+    assert "/v1/completions" in context.said[-1]
 
 
 async def test_a_signal_while_loading_ends_it_with_0(context: FakeContext) -> None:

@@ -103,11 +103,8 @@ def run_program(*words: str, **environment: str) -> subprocess.CompletedProcess[
 def test_the_program_exits_2_on_an_unknown_variable() -> None:
     result = run_program("config", "show", INFER_SERVER__PROT="1")
     assert result.returncode == 2
-    assert (
-        result.stderr
-        == ("infer: error: unknown environment variable INFER_SERVER__PROT. Did you mean 'INFER_SERVER__PORT'?\n")
-        or "Did you mean 'INFER_SERVER__PORT'" in result.stderr
-    )
+    assert result.stderr.startswith("infer: error: unknown environment variable INFER_SERVER__PROT. Did you mean")
+    assert "'INFER_SERVER__PORT'" in result.stderr
 
 
 def test_the_program_survives_a_reader_that_goes_away() -> None:

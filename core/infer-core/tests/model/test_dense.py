@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+
 from infer.model.dense import DenseEmbedding, DenseQuant, DenseTensor, Matrix
 from infer_api.errors import ModelError
 from infer_api.loaders import TensorInfo

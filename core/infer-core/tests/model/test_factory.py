@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 import torch
+
 from infer.model.dense import DenseQuant
 from infer.model.factory import CoreLayerFactory
 from infer.ops.table import OpTable

@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from infer.model.json_files import find_json, read_json
 from infer_api.errors import ModelError
 

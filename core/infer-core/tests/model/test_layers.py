@@ -4,6 +4,7 @@ import logging
 
 import pytest
 import torch
+
 from infer.model.dense import DenseQuant, DenseTensor
 from infer.model.layers import EmbeddingLayer, LinearLayer, NormLayer
 from infer.ops.table import OpTable

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 import torch
-from infer.model.rotary import RotaryTable, attention_factor
-from infer_api.errors import ModelError
-from infer_api.rope import ROPE_TYPES, RopeSpec
 from transformers import LlamaConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
+
+from infer.model.rotary import RotaryTable, attention_factor
+from infer_api.errors import ModelError
+from infer_api.rope import ROPE_TYPES, RopeSpec
 
 HEAD_SIZE, TRAINED, LONGEST = 32, 64, 256
 POSITIONS = (0, 1, TRAINED - 1, TRAINED, 100, TRAINED + 50, LONGEST - 1)

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import save_file
+
 from infer.model.safetensors import INDEX, SINGLE, SafetensorsCheckpoint
 from infer_api.errors import ModelError
 from infer_api.loaders import TensorInfo
-from safetensors.torch import save_file
 
 SHARDS = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors")
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from infer.model.tokenizer_files import read_tokenizer
 from infer_api.errors import ModelError
 from infer_api.tokenizers import TokenizerSource

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+
 from infer.ops.reference import REFERENCE_OPS, apply_rope, bind_reference, gelu_tanh_mul, rms_norm, silu_mul
 from infer_api.ops import OpSite
 
@@ -60,7 +61,10 @@ def test_add_rms_norm_returns_the_norm_of_the_sum_and_the_sum(dtype: str) -> Non
 
 @pytest.mark.parametrize(
     ("op", "act"),
-    [(silu_mul, lambda x: x * torch.sigmoid(x)), (gelu_tanh_mul, lambda x: torch.nn.functional.gelu(x, approximate="tanh"))],
+    [
+        (silu_mul, lambda x: x * torch.sigmoid(x)),
+        (gelu_tanh_mul, lambda x: torch.nn.functional.gelu(x, approximate="tanh")),
+    ],
 )
 def test_gated_activations_take_gate_then_up(op, act) -> None:
     x = seeded(3, 20)

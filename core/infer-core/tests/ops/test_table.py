@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+
 from infer.ops.table import REFERENCE, OpTable
 from infer_api.errors import PluginError
 from infer_api.ops import OpImpl, OpSite
@@ -55,5 +56,7 @@ def test_an_op_that_only_an_offer_has_can_be_bound() -> None:
 
 
 def test_an_unknown_op_is_an_error_with_a_near_miss() -> None:
-    with pytest.raises(PluginError, match=r"op 'rms_nrm' for cpu and float32 \(offers asked: a;.*Did you mean 'rms_norm'"):
+    with pytest.raises(
+        PluginError, match=r"op 'rms_nrm' for cpu and float32 \(offers asked: a;.*Did you mean 'rms_norm'"
+    ):
         OpTable([("a", Offer())], "cpu", "float32").bind("rms_nrm")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,8 @@ from infer_platform_cpu.host import read_processor, usable_cores
 from infer_platform_cpu.options import CpuOptions
 
 __all__ = ["CpuPlatform"]
+
+LAZY_FROM_BYTES = 1 << 20
 
 SCORE = 10
 """Below that of any accelerator."""
@@ -79,8 +82,12 @@ class CpuPlatform:
         return MemoryInfo(min(machine.total, limit.limit_bytes), min(machine.available, limit.free_bytes))
 
     def static(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-        """A zeroed tensor."""
-        return torch.zeros(shape, dtype=dtype)
+        """A zeroed tensor. Large ones take memory only as they are written: most of a KV cache may never be."""
+        num_bytes = torch.Size(shape).numel() * dtype.itemsize
+        if num_bytes < LAZY_FROM_BYTES:
+            return torch.zeros(shape, dtype=dtype)
+        # torch.zeros writes every page; the kernel hands out anonymous pages zeroed, on first touch.
+        return torch.frombuffer(mmap.mmap(-1, num_bytes), dtype=dtype).view(shape)
 
     def capture(self, key: object, fn: Callable[[], None], static: tuple[Tensor, ...]) -> EagerGraph:
         """Run `fn` once, as a recording would, and hand out an object that runs it again."""

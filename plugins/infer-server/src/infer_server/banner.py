@@ -7,14 +7,19 @@ import json
 from infer_api.requests import EngineStats
 from infer_api.services import ModelCard, Services
 
-__all__ = ["ready_lines"]
+__all__ = ["TRY_PATHS", "ready_lines"]
 
 _CHAT = "/v1/chat/completions"
 _COMPLETIONS = "/v1/completions"
+TRY_PATHS = (_CHAT, _COMPLETIONS)
+"""Paths that the command to try may use, if a routes plugin answers them."""
 
 
 def ready_lines(services: Services, stats: EngineStats, url: str, paths: frozenset[str]) -> list[str]:
-    """Address, model, KV capacity, default sampling and a command to try; `paths` are those of the app."""
+    """Address, model, KV capacity, default sampling and a command to try.
+
+    `paths` are those of TRY_PATHS that the app answers.
+    """
     card = services.models[0]
     return [
         f"infer {services.version} serves {' = '.join((card.id, *card.aliases))} at {url}",

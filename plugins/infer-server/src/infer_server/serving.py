@@ -11,12 +11,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import uvicorn
+from fastapi import FastAPI
+from starlette.routing import Match
 
 from infer_api.commands import CommandContext
 from infer_api.errors import EngineDeadError
 from infer_api.services import EngineClient
 from infer_server.app import make_app
-from infer_server.banner import ready_lines
+from infer_server.banner import TRY_PATHS, ready_lines
 from infer_server.listen import url_of
 from infer_server.starting import StartingApp
 
@@ -45,7 +47,7 @@ async def serve(context: CommandContext, listener: socket.socket) -> int:
                 routers = [router for _, router in context.routes(services)]
                 app = make_app(services, routers, allowed_origins=context.config.server.allowed_origins)
                 starting.become(app)
-                paths = frozenset(getattr(route, "path", "") for router in routers for route in router.routes)
+                paths = frozenset(path for path in TRY_PATHS if _answers(app, path))
                 for line in ready_lines(services, await services.engine.stats(), url_of(listener), paths):
                     context.say(line)
                 return await _until_stopped(http, server, services.engine, context)
@@ -56,6 +58,11 @@ async def serve(context: CommandContext, listener: socket.socket) -> int:
         finally:
             server.should_exit = True
             await http
+
+
+def _answers(app: FastAPI, path: str) -> bool:
+    request = {"type": "http", "method": "POST", "path": path, "root_path": "", "headers": []}
+    return any(route.matches(dict(request))[0] is Match.FULL for route in app.routes)
 
 
 def _http_config(app: StartingApp, settings: Any) -> uvicorn.Config:

@@ -57,7 +57,7 @@ def run(invocation: Invocation) -> int:
 
 def environment_facts(index: PluginIndex) -> dict[str, Any]:
     """Versions, machine, torch, and plugins with their digest, as plain data."""
-    import psutil
+    import psutil  # type: ignore[import-untyped]
 
     machine = Machine(index.installed.versions)
     usable = [record for record in index.records() if record.state != "failed"]

@@ -66,7 +66,8 @@ def _plain(record: PluginRecord) -> dict[str, Any]:
 def _list_lines(records: list[PluginRecord]) -> list[str]:
     if not records:
         return ["no plugin is installed"]
-    width, lines = terminal_width(), []
+    width = terminal_width()
+    lines: list[str] = []
     for kind in dict.fromkeys(record.kind for record in records):
         rows = [(_title(record), _line(record)) for record in records if record.kind == kind]
         lines += [*([""] if lines else []), kind, *columns(rows, width)]

@@ -265,6 +265,7 @@ class InferConfig(Section):
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             path = ".".join(str(part) for part in first["loc"])
-            source = next((sources[key] for key in sources or {} if path == key or path.startswith(f"{key}.")), "")
+            known = (sources or {}).items()
+            source = next((where for key, where in known if path == key or path.startswith(f"{key}.")), "")
             origin = f" (from {source})" if source else ""
             raise ConfigError(f"{path}{origin}: {first['msg']}, found {first['input']!r}") from None

@@ -18,6 +18,7 @@ from typing import cast
 
 import torch
 
+from infer.config.sizes import format_size
 from infer.model.factory import CoreLayerFactory
 from infer.model.layers import Slot, WeightedLayer
 from infer_api.errors import ModelError
@@ -150,8 +151,8 @@ def _check_memory(infos: list[TensorInfo], dtype: torch.dtype, available_bytes: 
     )
     if available_bytes is not None and needed > available_bytes:
         raise ModelError(
-            f"{where}: the weights need {needed / 2**30:.2f} GiB of memory in {str(dtype).removeprefix('torch.')}, but "
-            f"only {available_bytes / 2**30:.2f} GiB are available; free memory, or take a smaller or quantized model"
+            f"{where}: the weights need {format_size(needed)} of memory in {str(dtype).removeprefix('torch.')}, but only "
+            f"{format_size(available_bytes)} are available; free memory, or take a smaller or quantized model"
         )
 
 

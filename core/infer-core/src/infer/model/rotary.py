@@ -69,7 +69,7 @@ def inverse_frequencies(spec: RopeSpec, num_positions: int) -> Tensor:
     if spec.type == "linear":
         return plain / spec.factor
     if spec.type == "llama3":
-        return _llama3(spec, plain)
+        return _by_wavelength(spec, plain)
     if spec.type == "yarn":
         return _yarn(spec)
     assert spec.type == "default", f"rope type {spec.type!r} passed RopeSpec but has no tables"
@@ -107,7 +107,7 @@ def _longrope(spec: RopeSpec, num_positions: int) -> Tensor:
     return torch.where(is_long_P[:, None], long, short)
 
 
-def _llama3(spec: RopeSpec, plain: Tensor) -> Tensor:
+def _by_wavelength(spec: RopeSpec, plain: Tensor) -> Tensor:
     """Long wavelengths are stretched by the factor, short ones kept, those between blended."""
     length = _original(spec)
     wavelength = 2 * math.pi / plain

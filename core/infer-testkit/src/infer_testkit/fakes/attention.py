@@ -65,10 +65,12 @@ class PlainAttention:
             start += count
             k_SGK, v_SGK = k_TGK[stretch], v[stretch]
             if layer.kv:
-                k_SGK, v_SGK = (self._row(layer.kv[name], batch, row, meta.block_tokens) for name in ("k", "v"))
+                # Blocks before the window may have been given back, with anything in them.
+                first = 0 if layer.spec.window is None else max(0, batch.seq_lens[row] - count - layer.spec.window + 1)
+                k_SGK, v_SGK = (self._row(layer.kv[name], batch, row, first, meta.block_tokens) for name in ("k", "v"))
             out[stretch] = attend(q_THK[stretch], k_SGK.double(), v_SGK.double(), layer.spec).to(out.dtype)
         return out
 
-    def _row(self, cache: Tensor, batch: SeqBatch, row: int, block_tokens: int) -> Tensor:
-        position_S = torch.arange(batch.seq_lens[row])
+    def _row(self, cache: Tensor, batch: SeqBatch, row: int, first: int, block_tokens: int) -> Tensor:
+        position_S = torch.arange(first, batch.seq_lens[row])
         return cache[batch.block_table_BN[row][position_S // block_tokens], position_S % block_tokens]

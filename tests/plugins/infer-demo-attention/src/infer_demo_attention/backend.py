@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
+
 from infer_api.attention import AttentionLayer
 from infer_api.specs import AttentionSite, AttentionSpec, KVGroup, KVLayout, KVLimits, KVSpec, Reason
 from infer_api.steps import SeqBatch
-from torch import Tensor
-
 from infer_demo_attention.options import DemoAttentionOptions
 from infer_demo_attention.rope import rotate
 
@@ -126,8 +126,8 @@ class DemoAttention:
 def _read(cache_NGLK: Tensor, row: Row, first_key: int, meta: DemoMeta) -> Tensor:
     """Keys or values [G, S, K] of the row's tokens from `first_key` on; nothing else is read, not even stale ends.
 
-        blocks      |  skipped  | first block |  ...  | last block |
-        tokens                     [first_key ........ num_tokens)
+    blocks      |  skipped  | first block |  ...  | last block |
+    tokens                     [first_key ........ num_tokens)
     """
     assert meta.batch is not None
     first_block, end_block = first_key // meta.block_tokens, -(-row.num_tokens // meta.block_tokens)

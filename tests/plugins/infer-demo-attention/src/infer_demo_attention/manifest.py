@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from infer_api.manifest import AttentionPlugin, AttentionSupport, Requires
-
 from infer_demo_attention.options import DemoAttentionOptions
 
 __all__ = ["PLUGIN"]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from infer_api.options import Options
 from pydantic import Field
+
+from infer_api.options import Options
 
 __all__ = ["DemoAttentionOptions"]
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import torch
-from infer_api.layers import Rotary
 from torch import Tensor
+
+from infer_api.layers import Rotary
 
 __all__ = ["rotate"]
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from torch import nn
+
 from infer_api.layers import LayerFactory
 from infer_api.specs import CheckpointConfig, ModelFacts
 from infer_api.weights import RowRange, WeightMap, WeightRule
-from torch import nn
-
 from infer_demo_model.config import DemoConfig
 from infer_demo_model.model import DemoModel
 

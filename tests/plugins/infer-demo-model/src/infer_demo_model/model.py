@@ -1,18 +1,18 @@
 """The model, as the paper would draw it. Letters: T tokens of the step, D stream width, R rows to sample, V vocabulary.
 
-    x ──┬───────────────────────────────── + ── scale_i · (attention(h) + mlp(h)) ──> next block
-        └── norm ── h
+x ──┬───────────────────────────────── + ── scale_i · (attention(h) + mlp(h)) ──> next block
+    └── norm ── h
 """
 
 from __future__ import annotations
 
 from typing import cast
 
+from torch import Tensor, nn
+
 from infer_api.layers import LayerFactory
 from infer_api.rope import RopeSpec
 from infer_api.specs import AttentionSpec, Part
-from torch import Tensor, nn
-
 from infer_demo_model.config import DemoConfig
 
 __all__ = ["DemoModel"]
