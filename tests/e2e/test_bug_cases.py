@@ -62,7 +62,7 @@ def test_b02_a_stop_token_outside_the_vocabulary_is_refused_and_touches_no_neigh
     assert text_of(neighbour.result()) == alone
 
 
-EMPTY_PROMPTS = [("", "prompt"), ([""], "prompt[0]"), ([], "prompt"), (["a", ""], "prompt[1]")]
+EMPTY_PROMPTS = [("", "prompt"), ([""], "prompt"), ([], "prompt"), (["a", ""], "prompt[1]")]
 
 
 @pytest.mark.parametrize(("prompt", "param"), EMPTY_PROMPTS)

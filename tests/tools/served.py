@@ -19,7 +19,16 @@ __all__ = ["Served", "free_port", "serving"]
 
 START_LIMIT_S = 60.0
 STOP_LIMIT_S = 20.0
-SMALL = ("--kv-cache-memory", "8MiB", "--threads", "1", "--max-num-seqs", "16", "--max-num-batched-tokens", "128")
+SMALL = (
+    "--kv-cache-memory",
+    "8MiB",
+    "--platform.cpu.threads",
+    "1",
+    "--max-num-seqs",
+    "16",
+    "--max-num-batched-tokens",
+    "128",
+)
 """Sizes that make tiny models start at once, and let a few requests share one step."""
 
 

@@ -29,9 +29,9 @@ def test_their_neutral_value_passes(name: str, neutral: object) -> None:
 
 
 def test_a_field_that_nobody_knows_is_named_with_the_nearest_one() -> None:
-    with pytest.raises(RequestError, match=r"'temprature'; did you mean temperature\?") as caught:
-        screen({"temprature": 1}, ChatBody.model_fields)
-    assert (caught.value.param, caught.value.code) == ("temprature", "unknown_parameter")
+    with pytest.raises(RequestError, match=r"'temperatures'; did you mean temperature\?") as caught:
+        screen({"temperatures": 1}, ChatBody.model_fields)
+    assert (caught.value.param, caught.value.code) == ("temperatures", "unknown_parameter")
 
 
 def test_what_is_read_is_neither_dropped_nor_refused() -> None:

@@ -52,10 +52,18 @@ class Norm(Protocol):
 class Rotary(Protocol):
     """Angles of one RopeSpec, float32 tables up to the engine's longest sequence, with scaling factors applied."""
 
-    spec: RopeSpec
-    cos_PR: Tensor
-    sin_PR: Tensor
-    """[P, rotary_size / 2] each."""
+    @property
+    def spec(self) -> RopeSpec: ...
+
+    @property
+    def cos_PR(self) -> Tensor:
+        """[P, rotary_size / 2]."""
+        ...
+
+    @property
+    def sin_PR(self) -> Tensor:
+        """[P, rotary_size / 2]."""
+        ...
 
 
 class Attention(Protocol):

@@ -119,7 +119,7 @@ def _scaling(config: Mapping[str, Any], layer_type: str | None, where: str) -> d
             raise ModelError(f"{where}: {key} must be an object, found {config[key]!r}")
     found: Mapping[str, Any] = config.get("rope_parameters") or {}
     if found and all(isinstance(value, Mapping) for value in found.values()):
-        if layer_type not in found:
+        if layer_type is None or layer_type not in found:
             raise ModelError(f"{where}: rope_parameters has entries for {', '.join(found)}, and none for {layer_type!r}")
         found = found[layer_type]
     return {**(config.get("rope_scaling") or {}), **found}

@@ -135,3 +135,12 @@ def test_match_takes_plain_checkpoints_only() -> None:
         reason = quant.match(listing)  # type: ignore[arg-type]
         assert reason is not None
         assert words in reason.text
+
+
+@pytest.mark.skipif(torch.backends.cpu.get_cpu_capability() != "AVX512", reason="the order of sums is another one")
+@pytest.mark.parametrize("width", [576, 1536])
+def test_a_row_has_the_same_product_alone_and_among_others(width: int) -> None:
+    matrix, x, bias = Matrix(seeded(64, width)), seeded(70, width, seed=1), seeded(64, seed=2)
+    together = matrix.multiply(x, bias, None)
+    for rows in (1, 2, 3, 16, 33):
+        assert torch.equal(matrix.multiply(x[:rows], bias, None), together[:rows])

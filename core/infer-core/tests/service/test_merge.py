@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 
 import pytest
 
@@ -65,3 +66,16 @@ async def test_an_error_reaches_the_reader_and_close_closes_the_rest(num_others)
     await merger.close()
     assert all(other.is_closed for other in others)
     assert await merger.next() is None
+
+
+async def test_sources_that_fail_together_leave_no_error_unread() -> None:
+    reports: list[dict] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: reports.append(context))
+    merger = StreamMerger([Source(ValueError(name)).stream() for name in "xyz"])
+    with pytest.raises(ValueError, match="x"):
+        await drain(merger)
+    await asyncio.sleep(0.01)  # until the others have failed, too
+    await merger.close()
+    del merger
+    gc.collect()
+    assert reports == []

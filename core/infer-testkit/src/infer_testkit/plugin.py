@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import secrets
 import subprocess
 import sys
 from functools import cache
@@ -86,7 +87,7 @@ class PluginConformance:
     @pytest.fixture
     def rng(self, request: pytest.FixtureRequest) -> torch.Generator:
         """Random numbers of this test; the seed is shown with a failure."""
-        seed = self.seed if self.seed is not None else int(torch.seed() % 2**31)
+        seed = self.seed if self.seed is not None else secrets.randbelow(2**31)
         request.node.add_report_section("call", "seed", f"seed = {seed}   # set it in the class to repeat")
         return torch.Generator().manual_seed(seed)
 

@@ -29,6 +29,9 @@ __all__ = ["DenseEmbedding", "DenseLinear", "DenseQuant", "DenseTensor", "Matrix
 
 MAX_COPY_BYTES = 1 << 30
 """Largest embedding table of which a second copy, packed, is kept for a tied head."""
+LONG_SUM = 1024
+"""A single row over more inputs than this is summed in another order than the same row among others would be. Two
+rows are not and take as long, so a lone row is given a twin: a request then gets the same values in any batch."""
 
 
 class DenseTensor:
@@ -66,7 +69,10 @@ class Matrix:
     def multiply(self, x: Tensor, bias: Tensor | None, out: Tensor | None) -> Tensor:
         """x [T, K] → [T, N]."""
         if self._uses_onednn:
-            y = torch.ops.mkldnn._linear_pointwise.default(x, self._values, bias, "none", [], "")
+            if x.shape[0] == 1 and x.shape[1] > LONG_SUM:
+                y = torch.ops.mkldnn._linear_pointwise.default(x.expand(2, -1), self._values, bias, "none", [], "")[:1]
+            else:
+                y = torch.ops.mkldnn._linear_pointwise.default(x, self._values, bias, "none", [], "")
             return y if out is None else out.copy_(y)
         if out is None:
             return functional.linear(x, self._values, bias)

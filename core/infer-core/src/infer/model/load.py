@@ -151,8 +151,8 @@ def _check_memory(infos: list[TensorInfo], dtype: torch.dtype, available_bytes: 
     )
     if available_bytes is not None and needed > available_bytes:
         raise ModelError(
-            f"{where}: the weights need {format_size(needed)} of memory in {str(dtype).removeprefix('torch.')}, but only "
-            f"{format_size(available_bytes)} are available; free memory, or take a smaller or quantized model"
+            f"{where}: the weights need {format_size(needed)} of memory in {str(dtype).removeprefix('torch.')}, but "
+            f"only {format_size(available_bytes)} are available; free memory, or take a smaller or quantized model"
         )
 
 

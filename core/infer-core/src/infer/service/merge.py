@@ -44,9 +44,11 @@ class StreamMerger(Generic[T]):
         if source is None:
             return
         task = self._tasks.get(number)
-        if task is not None and not task.done():
+        if task is not None:
             task.cancel()
             await asyncio.wait([task])
+            if not task.cancelled():
+                task.exception()  # several sources may fail at once; the first error was raised, the others are known
         if isinstance(source, AsyncGenerator):
             await source.aclose()
 
