@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+
 from infer import LLM, SamplingParams
 from infer.model.source import ensure_model
 from infer.plugins.discovery import discover
