@@ -21,6 +21,11 @@ EXCUSED: dict[str, str] = {
 }
 """Names of plugins that core may say, and why: they are words of their own."""
 
+TERMS: dict[str, str] = {
+    "llama3": "a published type of rope scaling, spelt so in the configuration of models of many families",
+}
+"""Whole tokens that are terms of the field although a plugin's name is part of them, and why core needs them."""
+
 TOKEN = re.compile(r"[A-Za-z0-9_-]+")
 WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 """Splits snake_case, kebab-case and CamelCase, so that `LlamaForCausalLM` has the word `llama`."""
@@ -34,6 +39,8 @@ def spellings(text: str) -> set[str]:
     """Every run of neighbouring words inside one token, joined: "OpenAIRoutes" says "openai" and "routes"."""
     said = set()
     for token in TOKEN.findall(text):
+        if token in TERMS:
+            continue
         parts = words(token)
         said |= {"".join(parts[i:j]) for i in range(len(parts)) for j in range(i + 1, len(parts) + 1)}
     return said

@@ -6,6 +6,7 @@ All cases run beforehand, two at a time, for each of them is a process that impo
 from __future__ import annotations
 
 import json
+import math
 import os
 import struct
 import subprocess
@@ -89,30 +90,20 @@ def without(key: str) -> Callable[[Path], Path]:
 
 
 def with_enormous_tensor(folder: Path) -> Path:
-    """A sparse file: its header says that the embedding has four tebibytes, and it has, all of them holes."""
+    """All the header's promises are kept, by a sparse file: an embedding of four tebibytes, every one of them a hole."""
     model = write_tiny_llama(folder / "model")
     file = model / "model.safetensors"
     content = file.read_bytes()
-    (length,) = struct.unpack("<Q", content[:8])
-    header = json.loads(content[8 : 8 + length])
-    end = max(entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__")
-    num_rows = 2**35
-    header["model.embed_tokens.weight"] = {
-        "dtype": "F32",
-        "shape": [num_rows, 32],
-        "data_offsets": [end, end + num_rows * 32 * 4],
-    }
-    old = next(entry["data_offsets"] for name, entry in header.items() if name == "lm_head.weight")
-    header.pop("lm_head.weight")
-    header["unused.weight"] = {"dtype": "F32", "shape": [(old[1] - old[0]) // 4], "data_offsets": old}
-    return _rewritten(model, header, content[8 + length :], end + num_rows * 32 * 4)
-
-
-def _rewritten(model: Path, header: Mapping[str, object], data: bytes, num_bytes: int) -> Path:
-    text = json.dumps(header).encode()
-    with (model / "model.safetensors").open("wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text + data)
-        file.truncate(8 + len(text) + num_bytes)
+    entries = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    entries.pop("__metadata__")
+    entries["model.embed_tokens.weight"]["shape"] = [2**35, 32]
+    end = 0
+    for entry in entries.values():
+        start, end = end, end + 4 * math.prod(entry["shape"])
+        entry["data_offsets"] = [start, end]
+    header = json.dumps(entries).encode()
+    file.write_bytes(struct.pack("<Q", len(header)) + header)
+    os.truncate(file, 8 + len(header) + end)
     return model
 
 
@@ -155,7 +146,7 @@ CASES: dict[str, Case] = {
     "index names a tensor that its shard lacks": Case(with_shard_that_lacks_a_tensor, ("extra_proj", "model-0000")),
     "truncated safetensors": Case(with_truncated_safetensors, ("model.safetensors", "truncated")),
     "truncated header": Case(with_truncated_header, ("model.safetensors", "truncated")),
-    "truncated GGUF": Case(gguf_file(missing_bytes=100), ("model.gguf", "truncated", "output_norm.weight")),
+    "truncated GGUF": Case(gguf_file(missing_bytes=100), ("model.gguf", "truncated", "byte 384", "byte 284")),
     "half a GGUF header": Case(gguf_file(missing_bytes=320), ("model.gguf", "truncated")),
     "unknown GGUF type": Case(gguf_file(tensor_type=99), ("model.gguf", "99", "output_norm.weight")),
     "no GGUF": Case(no_gguf, ("model.gguf", "GGUF")),
@@ -170,7 +161,7 @@ CASES: dict[str, Case] = {
     "value out of bounds": Case(sound, ("port", "99999"), ("--port", "99999")),
     "unknown YAML key": Case(yaml_beside("server:\n  prot: 1\n"), ("config.yaml", "prot", "port"), FROM_YAML),
     "unknown YAML group": Case(yaml_beside("sever:\n  port: 1\n"), ("config.yaml", "sever", "server"), FROM_YAML),
-    "broken YAML": Case(yaml_beside("server: [1\nport: 2\n"), ("config.yaml", "line"), FROM_YAML),
+    "broken YAML": Case(yaml_beside("server: [1\nport: 2\n"), ("config.yaml:2", "YAML"), FROM_YAML),
     "unknown command": Case(sound, ("sevre", "serve"), ("sevre",)),
 }
 

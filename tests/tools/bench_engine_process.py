@@ -28,21 +28,6 @@ __all__ = ["main"]
 
 WAYS = ("inline", "separate")
 WORDS = ("river", "stone", "paper", "cloud", "seven", "green", "engine", "window", "market", "quiet", "lamp")
-    "river",
-    "stone",
-    "paper",
-    "cloud",
-    "seven",
-    "green",
-    "engine",
-    "window",
-    "market",
-    "silver",
-    "quiet",
-    "road",
-    "lamp",
-    "winter",
-]
 
 
 @contextmanager

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 import torch
-from infer_testkit.attention import AttentionConformance
-from infer_testkit.fakes.attention import PlainAttention
 
 from infer_api.attention import AttentionLayer
+from infer_testkit.attention import AttentionConformance
+from infer_testkit.fakes.attention import PlainAttention
 
 
 class IgnoresRope(PlainAttention):

@@ -8,14 +8,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
-from infer_testkit.loader import LoaderConformance
-from infer_testkit.quantization import QuantizationConformance
-from infer_testkit.tiny_checkpoints import make_llama, make_tokenizer
-from infer_testkit.tokenizer import TokenizerConformance
 from safetensors.torch import load_file
 from torch import Tensor
 
 from infer_api.tokenizers import TokenizerSource
+from infer_testkit.loader import LoaderConformance
+from infer_testkit.quantization import QuantizationConformance
+from infer_testkit.tiny_checkpoints import make_llama, make_tokenizer
+from infer_testkit.tokenizer import TokenizerConformance
 
 
 class TestDense(QuantizationConformance):
@@ -50,4 +50,6 @@ class TestJson(TokenizerConformance):
     tokenizer = "json"
 
     def source(self) -> TokenizerSource:
-        return TokenizerSource("tokenizer.json", tiny_tokenizer(), where="a tiny tokenizer.json", bos_id=0, eos_ids=(1,))
+        return TokenizerSource(
+            "tokenizer.json", tiny_tokenizer(), where="a tiny tokenizer.json", bos_id=0, eos_ids=(1,)
+        )

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import torch
+
+from infer_api.rope import RopeSpec
+from infer_api.specs import AttentionSpec
 from infer_testkit.fakes.model import HEAD_SIZE, HEADS, TwoLayerFamily, two_layer_checkpoint
 from infer_testkit.model_run import ModelRun
 from infer_testkit.plugin import make_plugin
 from infer_testkit.reference import attend, rotary_tables, rotate
-
-from infer_api.rope import RopeSpec
-from infer_api.specs import AttentionSpec
 
 
 def by_hand(ids: list[int]) -> torch.Tensor:

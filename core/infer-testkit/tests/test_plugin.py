@@ -5,15 +5,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from infer_testkit.plugin import PluginConformance, find_manifest, make_plugin
 
 from infer_api.manifest import package_manifest
+from infer_testkit.plugin import PluginConformance, find_manifest, make_plugin
 
-MANIFEST = '''
+MANIFEST = """
 from infer_api.manifest import OpsPlugin, OpsSupport
 PLUGIN = OpsPlugin(name="{name}", summary="s", implementation="{name}.code:Offer",
                    supports=OpsSupport(ops=frozenset(), devices=frozenset({{"*"}})))
-'''
+"""
 
 
 @pytest.fixture
@@ -80,6 +80,8 @@ def test_a_heavy_package_is_caught(package) -> None:
 
 
 def test_an_import_that_changes_the_process_is_caught(package) -> None:
-    conformance = package("kit_demo_effects", code="import os, torch\nos.environ['X'] = '1'\ntorch.set_num_threads(7)\nclass Offer: ...")
+    conformance = package(
+        "kit_demo_effects", code="import os, torch\nos.environ['X'] = '1'\ntorch.set_num_threads(7)\nclass Offer: ..."
+    )
     with pytest.raises(AssertionError, match="changes environment, number of threads"):
         conformance.test_importing_loads_nothing_heavy_and_changes_nothing()

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from infer_testkit.tiny_checkpoints import ROPES, make_gemma3, make_llama, make_mistral, make_tokenizer
 from safetensors.torch import load_file
+
+from infer_testkit.tiny_checkpoints import ROPES, make_gemma3, make_llama, make_mistral, make_tokenizer
 
 
 def config(path: Path) -> dict:
@@ -53,7 +54,9 @@ def test_the_tokenizer_renders_a_chat_and_gives_text_back(tmp_path: Path) -> Non
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(make_tokenizer(tmp_path))
-    text = tokenizer.apply_chat_template([{"role": "user", "content": "Hé 東京"}], tokenize=False, add_generation_prompt=True)
+    text = tokenizer.apply_chat_template(
+        [{"role": "user", "content": "Hé 東京"}], tokenize=False, add_generation_prompt=True
+    )
     assert text == "<|im_start|>user\nHé 東京<|im_end|>\n<|im_start|>assistant\n"
     ids = tokenizer(text, add_special_tokens=False)["input_ids"]
     assert max(ids) < 320

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 import torch
+
+from infer_api.specs import AttentionSite, AttentionSpec
 from infer_attn_torch.backend import TorchAttention
 from infer_attn_torch.options import TorchAttentionOptions
 from infer_attn_torch.reference import attend_reference
 from infer_testkit.paged import PagedRun
 from infer_testkit.reference import attend
-
-from infer_api.specs import AttentionSite, AttentionSpec
 
 
 def make(**options: int) -> TorchAttention:

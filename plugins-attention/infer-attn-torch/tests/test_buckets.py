@@ -3,9 +3,9 @@ from __future__ import annotations
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from infer_attn_torch.buckets import CALL_COST_TOKENS, Item, Run, fresh_runs, gather_items, group_items
 
 from infer_api.steps import SeqBatch
+from infer_attn_torch.buckets import CALL_COST_TOKENS, Item, Run, fresh_runs, gather_items, group_items
 
 
 def batch(*rows: tuple[int, int]) -> SeqBatch:
@@ -16,7 +16,11 @@ def batch(*rows: tuple[int, int]) -> SeqBatch:
 
 
 def test_equal_neighbouring_prompts_form_one_run() -> None:
-    assert fresh_runs(batch((1, 9), (5, 5), (5, 5), (7, 7), (5, 5)), None) == [Run(1, 2, 5), Run(11, 1, 7), Run(18, 1, 5)]
+    assert fresh_runs(batch((1, 9), (5, 5), (5, 5), (7, 7), (5, 5)), None) == [
+        Run(1, 2, 5),
+        Run(11, 1, 7),
+        Run(18, 1, 5),
+    ]
 
 
 def test_a_prompt_longer_than_the_window_is_no_fresh_run() -> None:
@@ -55,7 +59,7 @@ def test_rows_with_different_numbers_of_queries_do_not_share_a_bucket() -> None:
 def test_every_query_is_in_one_bucket_and_padding_is_bounded(rows: list[tuple[int, int]], max_keys: int) -> None:
     items = gather_items(batch(*((new, new + before) for new, before in rows)), None, 512, with_fresh=True)
     buckets = group_items(items, max_keys)
-    assert sorted((item.row for bucket in buckets for item in bucket)) == list(range(len(rows)))
+    assert sorted(item.row for bucket in buckets for item in bucket) == list(range(len(rows)))
     for bucket in buckets:
         longest = max(item.span for item in bucket)
         assert len({item.num_queries for item in bucket}) == 1

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+
 from infer_attn_torch.cache import Scratch, write_entries
 
 

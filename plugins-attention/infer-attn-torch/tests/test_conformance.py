@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+
 from infer_testkit.attention import AttentionConformance
 
 

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from infer_attn_torch.rope import Angles
-from infer_testkit.reference import rotary_tables, rotate
 
 from infer_api.rope import RopeSpec
+from infer_attn_torch.rope import Angles
+from infer_testkit.reference import rotary_tables, rotate
 
 
 @pytest.mark.parametrize("interleaved", [False, True])

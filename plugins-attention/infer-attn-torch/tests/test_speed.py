@@ -4,13 +4,13 @@ import time
 
 import pytest
 import torch
+
+from infer_api.rope import RopeSpec
+from infer_api.specs import AttentionSpec
 from infer_attn_torch.backend import TorchAttention
 from infer_attn_torch.options import TorchAttentionOptions
 from infer_testkit.paged import PagedRun
 from infer_testkit.reference import rotary_tables
-
-from infer_api.rope import RopeSpec
-from infer_api.specs import AttentionSpec
 
 ROWS, CONTEXT, LAYERS = 32, 160, 30
 
@@ -18,7 +18,9 @@ ROWS, CONTEXT, LAYERS = 32, 160, 30
 @pytest.mark.perf
 def test_a_decode_step_of_32_rows_through_30_layers_takes_less_than_25_ms() -> None:
     seconds = min(decode_steps(num_steps=12))
-    print(f"{LAYERS} layers, {ROWS} rows of {CONTEXT} tokens: {seconds * 1e3:.1f} ms on {torch.get_num_threads()} threads")
+    print(
+        f"{LAYERS} layers, {ROWS} rows of {CONTEXT} tokens: {seconds * 1e3:.1f} ms on {torch.get_num_threads()} threads"
+    )
     assert seconds < 0.025
 
 
@@ -29,7 +31,10 @@ def decode_steps(num_steps: int) -> list[float]:
     backend = TorchAttention(TorchAttentionOptions())
     run = PagedRun(backend, spec, torch.Generator().manual_seed(0), rope=rope, num_blocks=400)
     run.step({f"r{row}": CONTEXT - num_steps for row in range(ROWS)})
-    layers = [type(run.layer)(f"layers.{i}", spec, rope, {k: v.clone() for k, v in run.layer.kv.items()}) for i in range(LAYERS)]
+    layers = [
+        type(run.layer)(f"layers.{i}", spec, rope, {k: v.clone() for k, v in run.layer.kv.items()})
+        for i in range(LAYERS)
+    ]
     taken = []
     for _ in range(num_steps):
         inputs = run._inputs({f"r{row}": 1 for row in range(ROWS)}, frozenset())

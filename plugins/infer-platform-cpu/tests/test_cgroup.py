@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from infer_platform_cpu.cgroup import CGroup, MemoryLimit
 
 
@@ -25,7 +26,9 @@ def test_a_machine_without_control_groups_has_no_limits(tmp_path: Path) -> None:
 
 
 def test_version_2_without_limits(machine) -> None:
-    group = machine({"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "max 100000\n", "sys/fs/cgroup/memory.max": "max\n"})
+    group = machine(
+        {"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "max 100000\n", "sys/fs/cgroup/memory.max": "max\n"}
+    )
     assert (group.cpu_quota(), group.memory()) == (None, None)
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import psutil
 import pytest
 import torch
+
 from infer_platform_cpu.options import CpuOptions
 from infer_platform_cpu.platform import CpuPlatform
 from infer_testkit.platform import PlatformConformance

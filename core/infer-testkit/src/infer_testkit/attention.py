@@ -1,7 +1,7 @@
 """Conformance of attention backends: each test compares with a reference in double precision.
 
-    class TestMine(AttentionConformance):
-        backend = "mine"
+class TestMine(AttentionConformance):
+    backend = "mine"
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
+
 from infer_api.attention import AttentionBackend
 from infer_api.layers import Rotary
 from infer_api.rope import RopeSpec
 from infer_api.specs import AttentionSite, AttentionSpec, KVSpec, KVTensor, Reason
-
 from infer_testkit.paged import PagedRun, StepOutcome
 from infer_testkit.plugin import PluginConformance, make_plugin
 from infer_testkit.reference import RotaryTables, rotary_tables
@@ -60,7 +60,13 @@ class AttentionConformance(PluginConformance):
         return RotaryTables(tables.spec, tables.cos_PR.to(self.device), tables.sin_PR.to(self.device))
 
     def paged(
-        self, rng: torch.Generator, spec: AttentionSpec, rope: Rotary | None = None, *, optional: bool = False, **more: Any
+        self,
+        rng: torch.Generator,
+        spec: AttentionSpec,
+        rope: Rotary | None = None,
+        *,
+        optional: bool = False,
+        **more: Any,
     ) -> PagedRun:
         """A run over a poisoned cache. A feature that the backend declares missing skips, if `optional`."""
         backend = self.make_backend()

@@ -1,11 +1,11 @@
 """Conformance of checkpoint loaders.
 
-    class TestMine(LoaderConformance):
-        loader = "mine"
+class TestMine(LoaderConformance):
+    loader = "mine"
 
-        def checkpoint(self, folder):
-            values = {"a.weight": torch.randn(4, 32)}
-            return write_mine(folder / "model.mine", values), values
+    def checkpoint(self, folder):
+        values = {"a.weight": torch.randn(4, 32)}
+        return write_mine(folder / "model.mine", values), values
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import ClassVar
 
 import pytest
 import torch
+from torch import Tensor
+
 from infer_api.errors import ModelError, NotSliceable
 from infer_api.loaders import Checkpoint
 from infer_api.manifest import LoaderPlugin
-from torch import Tensor
-
 from infer_testkit.plugin import PluginConformance, find_manifest, load_implementation, make_options
 
 __all__ = ["LoaderConformance"]

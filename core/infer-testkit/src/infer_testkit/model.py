@@ -1,8 +1,8 @@
 """Conformance of model families: parity with transformers on tiny random checkpoints.
 
-    class TestMine(ModelConformance):
-        family = "mine"
-        checkpoints = {"plain": make_mine, "tied": partial(make_mine, tied=True)}
+class TestMine(ModelConformance):
+    family = "mine"
+    checkpoints = {"plain": make_mine, "tied": partial(make_mine, tied=True)}
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
+from torch import Tensor
+
 from infer_api.errors import ModelError
 from infer_api.loaders import Checkpoint
 from infer_api.manifest import ModelPlugin
 from infer_api.models import ModelFamily
-from torch import Tensor
-
 from infer_testkit.model_run import ModelRun
 from infer_testkit.plugin import PluginConformance, find_manifest, load_implementation, make_options, make_plugin
 
@@ -96,12 +96,16 @@ class ModelConformance(PluginConformance):
 
     # -- parity -----------------------------------------------------------------------------------------
 
-    def test_logits_of_a_prompt_equal_the_reference(self, folder: Path, checkpoint: Checkpoint, rng: torch.Generator) -> None:
+    def test_logits_of_a_prompt_equal_the_reference(
+        self, folder: Path, checkpoint: Checkpoint, rng: torch.Generator
+    ) -> None:
         run = self.run(checkpoint)
         ids = self.random_ids(run, rng, self.num_tokens)
         self.assert_close(run.step({"a": ids})["a"], reference_logits(folder, ids))
 
-    def test_chunks_and_neighbours_change_nothing(self, folder: Path, checkpoint: Checkpoint, rng: torch.Generator) -> None:
+    def test_chunks_and_neighbours_change_nothing(
+        self, folder: Path, checkpoint: Checkpoint, rng: torch.Generator
+    ) -> None:
         run = self.run(checkpoint)
         long, short = self.random_ids(run, rng, 41), self.random_ids(run, rng, 8)
         steps: Sequence[dict[str, list[int]]] = (

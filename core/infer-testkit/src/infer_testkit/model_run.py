@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
+
 from infer.kv.groups import form_groups
 from infer.model.factory import CoreLayerFactory
 from infer.model.load import build_and_load
@@ -20,8 +22,6 @@ from infer_api.models import ModelFamily
 from infer_api.quantization import QuantMethod
 from infer_api.specs import KVLimits
 from infer_api.steps import SeqBatch
-from torch import Tensor
-
 from infer_testkit.fakes.attention import PlainAttention
 
 __all__ = ["ModelRun"]

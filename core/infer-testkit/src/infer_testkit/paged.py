@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch import Tensor
+
 from infer_api.attention import AttentionBackend, AttentionLayer
 from infer_api.layers import Rotary
 from infer_api.specs import AttentionSite, AttentionSpec, KVGroup, KVLimits, KVSpec, KVTensor, Retain
 from infer_api.steps import SeqBatch
-from torch import Tensor
-
 from infer_testkit import reference
 
 __all__ = ["PagedRun", "StepOutcome"]
@@ -150,7 +150,9 @@ class PagedRun:
             position = torch.arange(row.length - count, row.length)
             table = self._seen_blocks(row, row.length - count)
             positions.append(position)
-            slots.append(torch.tensor(table)[position // self.block_tokens] * self.block_tokens + position % self.block_tokens)
+            slots.append(
+                torch.tensor(table)[position // self.block_tokens] * self.block_tokens + position % self.block_tokens
+            )
             tables.append(table)
         width = max(len(table) for table in tables) + 2  # the engine's table may be wider than a step needs
         lengths = tuple(self.sequences[name].length for name, _ in inputs.counts)

@@ -1,7 +1,7 @@
 """Conformance of platforms.
 
-    class TestMine(PlatformConformance):
-        platform = "mine"
+class TestMine(PlatformConformance):
+    platform = "mine"
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import ClassVar
 
 import pytest
 import torch
+
 from infer_api.manifest import PlatformPlugin
 from infer_api.platforms import Platform
 from infer_api.specs import Reason, Score
-
 from infer_testkit.plugin import PluginConformance, find_manifest, make_plugin
 
 __all__ = ["PlatformConformance"]

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
+
 from infer_api.manifest import API_VERSIONS, Plugin, package_manifest
 
 __all__ = ["PluginConformance", "find_manifest", "load_implementation", "make_options", "make_plugin"]
@@ -38,7 +39,9 @@ def find_manifest(kind: str, name: str) -> Plugin:
     """Manifest of the installed plugin `name`. Fails the test when it is not installed, listing what is."""
     found = {point.name: point for point in entry_points(group=f"infer.{kind}")}
     if name not in found:
-        pytest.fail(f"no plugin of kind {kind} is installed as {name!r}; installed: {', '.join(sorted(found)) or 'none'}")
+        pytest.fail(
+            f"no plugin of kind {kind} is installed as {name!r}; installed: {', '.join(sorted(found)) or 'none'}"
+        )
     manifest = found[name].load()
     assert isinstance(manifest, Plugin), f"the entry point {name!r} is a {type(manifest).__name__}, not a manifest"
     return manifest

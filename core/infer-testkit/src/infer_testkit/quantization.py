@@ -17,12 +17,12 @@ from typing import ClassVar
 
 import pytest
 import torch
+from torch import Tensor
+
 from infer_api.errors import ModelError
 from infer_api.loaders import StoredTensor
 from infer_api.quantization import LinearMethod, QuantMethod, StoredPart, Weights
 from infer_api.specs import EmbeddingSpec, LinearSpec, Part
-from torch import Tensor
-
 from infer_testkit.fakes.checkpoint import MemoryTensor
 from infer_testkit.plugin import PluginConformance, make_plugin
 
@@ -84,7 +84,9 @@ class QuantizationConformance(PluginConformance):
         method, weights, values_NK = linear
         self.assert_close(method.dequantize(weights), values_NK)
 
-    def test_some_rows_can_be_dequantized(self, linear: tuple[LinearMethod, Weights, Tensor], rng: torch.Generator) -> None:
+    def test_some_rows_can_be_dequantized(
+        self, linear: tuple[LinearMethod, Weights, Tensor], rng: torch.Generator
+    ) -> None:
         method, weights, values_NK = linear
         rows = torch.randint(len(values_NK), (7,), generator=rng)
         self.assert_close(method.dequantize(weights, rows), values_NK[rows])

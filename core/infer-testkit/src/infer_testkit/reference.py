@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
+
 from infer_api.layers import Rotary
 from infer_api.rope import RopeSpec
 from infer_api.specs import AttentionSpec
-from torch import Tensor
 
 __all__ = ["RotaryTables", "attend", "rotary_tables", "rotate"]
 

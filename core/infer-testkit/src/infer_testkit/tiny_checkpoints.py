@@ -163,9 +163,7 @@ def _rope(rope: str | Mapping[str, Any]) -> dict[str, Any]:
     return {"rope_theta": 10000.0, **chosen}
 
 
-def _save(
-    path: Path, model: PreTrainedModel, seed: int, dtype: torch.dtype, *, shards: int, tokenizer: bool
-) -> Path:
+def _save(path: Path, model: PreTrainedModel, seed: int, dtype: torch.dtype, *, shards: int, tokenizer: bool) -> Path:
     _randomise(model, seed)
     num_bytes = sum(parameter.numel() for parameter in model.parameters()) * dtype.itemsize
     largest = max(parameter.numel() for parameter in model.parameters()) * dtype.itemsize

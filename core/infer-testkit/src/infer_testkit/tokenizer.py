@@ -1,10 +1,10 @@
 """Conformance of tokenizers.
 
-    class TestMine(TokenizerConformance):
-        tokenizer = "mine"
+class TestMine(TokenizerConformance):
+    tokenizer = "mine"
 
-        def source(self):
-            return TokenizerSource("mine.format", data, where="test")
+    def source(self):
+        return TokenizerSource("mine.format", data, where="test")
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import ClassVar
 
 import pytest
 import torch
+
 from infer_api.errors import RequestError
 from infer_api.manifest import TokenizerPlugin
 from infer_api.tokenizers import Tokenizer, TokenizerSource
-
 from infer_testkit.plugin import PluginConformance, find_manifest, load_implementation
 
 __all__ = ["TEXTS", "TokenizerConformance"]

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from infer_testkit.fakes.platform import FakePlatform
 
 from infer_api.errors import PluginError
 from infer_api.specs import Reason
+from infer_testkit.fakes.platform import FakePlatform
 
 
 def test_memory_shrinks_with_every_static_tensor_and_runs_out() -> None:

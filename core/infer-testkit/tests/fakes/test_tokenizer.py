@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+
 from infer_testkit.fakes.tokenizer import BOS_ID, EOS_ID, ByteTokenizer, byte_source
 from infer_testkit.tokenizer import TEXTS, TokenizerConformance
 

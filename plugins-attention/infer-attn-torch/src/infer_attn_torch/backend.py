@@ -10,11 +10,11 @@ from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
+
 from infer_api.attention import AttentionLayer
 from infer_api.specs import AttentionSite, AttentionSpec, KVGroup, KVLayout, KVLimits, KVSpec, Reason
 from infer_api.steps import SeqBatch
-from torch import Tensor
-
 from infer_attn_torch.buckets import Run
 from infer_attn_torch.cache import write_entries
 from infer_attn_torch.options import TorchAttentionOptions
@@ -88,9 +88,7 @@ class TorchAttention:
 def _attend_fresh(run: Run, q_THK: Tensor, k_TGK: Tensor, v_TGK: Tensor, spec: AttentionSpec, out_THK: Tensor) -> None:
     """Rows of equal length that see nothing but their own new tokens."""
     stretch = slice(run.start, run.start + run.num_rows * run.num_tokens)
-    q_BQHK, k_BSGK, v_BSGK = (
-        x[stretch].unflatten(0, (run.num_rows, run.num_tokens)) for x in (q_THK, k_TGK, v_TGK)
-    )
+    q_BQHK, k_BSGK, v_BSGK = (x[stretch].unflatten(0, (run.num_rows, run.num_tokens)) for x in (q_THK, k_TGK, v_TGK))
     if spec.softcap is None:
         context_BQHK = _fused(q_BQHK, k_BSGK, v_BSGK, spec, causal=spec.causal)
     else:
@@ -143,9 +141,7 @@ def _single(q_B1HK: Tensor, k_BSGK: Tensor, v_BSGK: Tensor, spec: AttentionSpec,
     return context_BGRK.flatten(1, 2)[:, None]
 
 
-def _capped(
-    q_BQHK: Tensor, k_BSGK: Tensor, v_BSGK: Tensor, spec: AttentionSpec, mask_B1QS: Tensor | None
-) -> Tensor:
+def _capped(q_BQHK: Tensor, k_BSGK: Tensor, v_BSGK: Tensor, spec: AttentionSpec, mask_B1QS: Tensor | None) -> Tensor:
     """Scores bounded by a tanh, which torch's kernel has no way to say; computed in float32."""
     assert spec.softcap is not None
     q_BGRQK = q_BQHK.unflatten(2, (k_BSGK.shape[2], -1)).permute(0, 2, 3, 1, 4).float()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from infer_api.manifest import AttentionPlugin, AttentionSupport, Requires
-
 from infer_attn_torch.options import TorchAttentionOptions
 
 __all__ = ["PLUGIN"]

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
+from torch import Tensor
+
 from infer_api.layers import Rotary
 from infer_api.specs import AttentionSpec
 from infer_api.steps import SeqBatch
-from torch import Tensor
-
 from infer_attn_torch.buckets import Item, Run, fresh_runs, gather_items, group_items
 from infer_attn_torch.cache import Scratch
 from infer_attn_torch.rope import Angles

@@ -6,8 +6,9 @@ Letters: T new tokens, S tokens of the sequence (the new ones last), H query hea
 from __future__ import annotations
 
 import torch
-from infer_api.specs import AttentionSpec
 from torch import Tensor
+
+from infer_api.specs import AttentionSpec
 
 __all__ = ["attend_reference"]
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from infer_api.layers import Rotary
 from torch import Tensor
+
+from infer_api.layers import Rotary
 
 __all__ = ["Angles"]
 

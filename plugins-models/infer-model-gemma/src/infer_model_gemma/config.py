@@ -99,8 +99,14 @@ class GemmaConfig:
     @classmethod
     def from_gguf(cls, config: CheckpointConfig) -> GemmaConfig:
         """From GGUF metadata. Raises ModelError naming file and key."""
-        width, num_heads = config.require_int("gemma3.embedding_length"), config.require_int("gemma3.attention.head_count")
-        num_layers, head_size = config.require_int("gemma3.block_count"), config.require_int("gemma3.attention.key_length")
+        width, num_heads = (
+            config.require_int("gemma3.embedding_length"),
+            config.require_int("gemma3.attention.head_count"),
+        )
+        num_layers, head_size = (
+            config.require_int("gemma3.block_count"),
+            config.require_int("gemma3.attention.key_length"),
+        )
         tokens = config.get("tokenizer.ggml.tokens")
         scale_size = width / num_heads if num_layers == LAYERS_OF_27B else head_size
         return cls(

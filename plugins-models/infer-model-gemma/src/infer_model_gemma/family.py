@@ -7,7 +7,6 @@ from typing import Any
 from infer_api.layers import LayerFactory
 from infer_api.specs import CheckpointConfig, ModelFacts
 from infer_api.weights import WeightMap
-
 from infer_model_gemma.config import GemmaConfig
 from infer_model_gemma.model import GemmaModel
 from infer_model_gemma.weights import gguf_weights, hf_weights

@@ -7,10 +7,10 @@ Letters: T tokens, R rows to sample, D width, V vocabulary.
 from __future__ import annotations
 
 import torch
-from infer_api.layers import LayerFactory, Norm, Rotary
-from infer_api.specs import AttentionSpec, Part
 from torch import Tensor, nn
 
+from infer_api.layers import LayerFactory, Norm, Rotary
+from infer_api.specs import AttentionSpec, Part
 from infer_model_gemma.config import GemmaConfig
 
 __all__ = ["GemmaModel"]

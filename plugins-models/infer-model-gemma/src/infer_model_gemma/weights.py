@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from infer_api.weights import Ignore, WeightMap, WeightRule
-
 from infer_model_gemma.config import GemmaConfig
 
 __all__ = ["gguf_weights", "hf_weights"]
@@ -38,7 +37,9 @@ def hf_weights(cfg: GemmaConfig) -> WeightMap:
         WeightRule("norm", f"{at}norm.weight"),
         WeightRule("head", head, optional=cfg.tied),
     ]
-    rules += [WeightRule(f"layers.{{i}}.{slot}", f"{at}layers.{{i}}.{name}.weight") for slot, (name, _) in LAYER.items()]
+    rules += [
+        WeightRule(f"layers.{{i}}.{slot}", f"{at}layers.{{i}}.{name}.weight") for slot, (name, _) in LAYER.items()
+    ]
     if cfg.attn_bias:
         rules += [WeightRule(f"layers.{{i}}.{s}.bias", f"{at}layers.{{i}}.{LAYER[s][0]}.bias") for s in BIASED]
     patterns = ("vision_tower.*", "model.vision_tower.*", "multi_modal_projector.*", "model.multi_modal_projector.*")

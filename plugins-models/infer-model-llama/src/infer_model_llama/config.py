@@ -86,7 +86,10 @@ class LlamaConfig:
                 f"{config.where}: llama.expert_count is {config.get('llama.expert_count')}; mixtures of experts need "
                 "another model plugin"
             )
-        width, num_heads = config.require_int("llama.embedding_length"), config.require_int("llama.attention.head_count")
+        width, num_heads = (
+            config.require_int("llama.embedding_length"),
+            config.require_int("llama.attention.head_count"),
+        )
         head_size = int(config.get("llama.attention.key_length", width // num_heads))
         return cls(
             num_layers=config.require_int("llama.block_count"),
@@ -166,7 +169,9 @@ def _rope_with_factors(config: CheckpointConfig, size: int, theta: float, positi
         )
     values = tuple(float(value) for value in factors)
     if len(values) != size // 2:
-        raise ModelError(f"{config.where}: {ROPE_FACTORS!r} has {len(values)} values, but the rope has {size // 2} pairs")
+        raise ModelError(
+            f"{config.where}: {ROPE_FACTORS!r} has {len(values)} values, but the rope has {size // 2} pairs"
+        )
     return RopeSpec(
         size,
         theta,

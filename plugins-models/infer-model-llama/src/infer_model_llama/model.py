@@ -5,10 +5,10 @@ Letters: T tokens, R rows to sample, D width, V vocabulary.
 
 from __future__ import annotations
 
-from infer_api.layers import LayerFactory, Rotary
-from infer_api.specs import AttentionSpec, Part
 from torch import Tensor, nn
 
+from infer_api.layers import LayerFactory, Rotary
+from infer_api.specs import AttentionSpec, Part
 from infer_model_llama.config import LlamaConfig
 
 __all__ = ["LlamaModel"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from infer_api.weights import Ignore, InterleavedRows, WeightMap, WeightRule
-
 from infer_model_llama.config import ROPE_FACTORS, LlamaConfig
 
 __all__ = ["gguf_weights", "hf_weights"]
@@ -33,7 +32,9 @@ def hf_weights(cfg: LlamaConfig) -> WeightMap:
         rules.append(WeightRule(f"layers.{{i}}.{slot}", f"model.layers.{{i}}.{name}.weight"))
         if _has_bias(cfg, slot):
             rules.append(WeightRule(f"layers.{{i}}.{slot}.bias", f"model.layers.{{i}}.{name}.bias"))
-    ignored = Ignore("*.rotary_emb.inv_freq", "old checkpoints store the rope's frequencies, which follow from the config")
+    ignored = Ignore(
+        "*.rotary_emb.inv_freq", "old checkpoints store the rope's frequencies, which follow from the config"
+    )
     return WeightMap(tuple(rules), (ignored,))
 
 

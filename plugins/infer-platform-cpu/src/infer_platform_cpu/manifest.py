@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from infer_api.manifest import PlatformPlugin, PlatformSupport, Requires
-
 from infer_platform_cpu.options import CpuOptions
 
 __all__ = ["PLUGIN"]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from infer_api.options import Options
 from pydantic import Field
+
+from infer_api.options import Options
 
 __all__ = ["CpuOptions"]
 

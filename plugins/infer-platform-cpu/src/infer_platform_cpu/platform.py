@@ -9,10 +9,10 @@ from pathlib import Path
 
 import psutil
 import torch
-from infer_api.platforms import DeviceFacts, MemoryInfo
-from infer_api.specs import Score
 from torch import Tensor
 
+from infer_api.platforms import DeviceFacts, MemoryInfo
+from infer_api.specs import Score
 from infer_platform_cpu.cgroup import CGroup
 from infer_platform_cpu.host import read_processor, usable_cores
 from infer_platform_cpu.options import CpuOptions

@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import Tensor
+
 from infer_api.attention import AttentionLayer
 from infer_api.specs import AttentionSite, KVGroup, KVLayout, KVLimits, KVSpec, Reason
 from infer_api.steps import SeqBatch
-from torch import Tensor
-
 from infer_testkit.reference import attend, rotate
 
 __all__ = ["PlainAttention", "PlainMeta"]

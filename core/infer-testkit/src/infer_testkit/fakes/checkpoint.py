@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
+from torch import Tensor
+
 from infer_api.errors import ModelError
 from infer_api.loaders import TensorInfo
 from infer_api.specs import CheckpointConfig
 from infer_api.tokenizers import TokenizerSource
-from torch import Tensor
 
 __all__ = ["MemoryCheckpoint", "MemoryTensor"]
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import Tensor, nn
+
 from infer_api.layers import LayerFactory
 from infer_api.rope import RopeSpec
 from infer_api.specs import AttentionSpec, CheckpointConfig, ModelFacts, Part
 from infer_api.weights import Ignore, WeightMap, WeightRule
-from torch import Tensor, nn
-
 from infer_testkit.fakes.checkpoint import MemoryCheckpoint
 
 __all__ = ["TwoLayerFamily", "two_layer_checkpoint"]

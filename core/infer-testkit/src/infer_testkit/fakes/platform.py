@@ -11,10 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
+
 from infer_api.errors import PluginError
 from infer_api.platforms import DeviceFacts, MemoryInfo
 from infer_api.specs import Reason, Score
-from torch import Tensor
 
 __all__ = ["FakePlatform"]
 
@@ -75,7 +76,9 @@ class FakePlatform:
         """A zeroed tensor, taken off the memory. Raises PluginError when there is not enough."""
         num_bytes = math.prod(shape) * dtype.itemsize
         if num_bytes > self._total_bytes - self.used_bytes:
-            raise PluginError(f"fake device: {num_bytes} bytes asked for, {self._total_bytes - self.used_bytes} are free")
+            raise PluginError(
+                f"fake device: {num_bytes} bytes asked for, {self._total_bytes - self.used_bytes} are free"
+            )
         self.used_bytes += num_bytes
         return torch.zeros(shape, dtype=dtype)
 
