@@ -49,8 +49,8 @@ def test_small_chunks_and_tiny_buckets_change_nothing() -> None:
 def test_padding_tokens_are_left_alone() -> None:
     run = PagedRun(make(), AttentionSpec(2, 2, 8, 0.3), torch.Generator().manual_seed(1))
     run.step({"a": 5})
-    inputs = run._inputs({"a": 1, "padding": 1}, frozenset())
-    batch = run._admit(type(inputs)(inputs.q[:1], inputs.k[:1], inputs.v[:1], [("a", 1)]))
+    inputs = run.draw_inputs({"a": 1, "padding": 1}, frozenset())
+    batch = run.admit(type(inputs)(inputs.q[:1], inputs.k[:1], inputs.v[:1], [("a", 1)]))
     out = torch.full_like(inputs.q, 7.0)
     run.backend.plan(run.meta, batch)
     run.backend.attend(run.layer, inputs.q[:1], inputs.k[:1], inputs.v[:1], run.meta, out)

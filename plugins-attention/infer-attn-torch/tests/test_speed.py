@@ -37,8 +37,8 @@ def decode_steps(num_steps: int) -> list[float]:
     ]
     taken = []
     for _ in range(num_steps):
-        inputs = run._inputs({f"r{row}": 1 for row in range(ROWS)}, frozenset())
-        batch, out = run._admit(inputs), torch.empty_like(inputs.q)
+        inputs = run.draw_inputs({f"r{row}": 1 for row in range(ROWS)}, frozenset())
+        batch, out = run.admit(inputs), torch.empty_like(inputs.q)
         with torch.inference_mode():
             started = time.perf_counter()
             backend.plan(run.meta, batch)

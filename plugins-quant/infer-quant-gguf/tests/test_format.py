@@ -1,3 +1,5 @@
+"""Reading headers, whole and damaged (case B70)."""
+
 from __future__ import annotations
 
 import struct

@@ -9,7 +9,8 @@ from infer_platform_cpu.host import read_processor, usable_cores
 def test_name_and_flags_come_from_the_first_processor(tmp_path: Path) -> None:
     (tmp_path / "proc").mkdir()
     (tmp_path / "proc/cpuinfo").write_text(
-        "processor\t: 0\nmodel name\t: Fast One\nflags\t\t: fma avx2\n\nprocessor\t: 1\nmodel name\t: Other\nflags\t\t: x\n"
+        "processor\t: 0\nmodel name\t: Fast One\nflags\t\t: fma avx2\n\n"
+        "processor\t: 1\nmodel name\t: Other\nflags\t\t: x\n"
     )
     processor = read_processor(tmp_path)
     assert processor.name == "Fast One"

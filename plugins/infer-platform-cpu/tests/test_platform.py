@@ -48,7 +48,7 @@ def test_options_refuse_a_negative_number_of_threads() -> None:
 
 def test_large_static_memory_is_taken_only_when_it_is_written() -> None:
     before = psutil.Process().memory_info().rss
-    cache = platform().static((1 << 28,), torch.float32)
+    cache = CpuPlatform(CpuOptions()).static((1 << 28,), torch.float32)
     assert psutil.Process().memory_info().rss - before < 1 << 26
     cache[7] = 3.0
     assert cache[6:9].tolist() == [0.0, 3.0, 0.0]

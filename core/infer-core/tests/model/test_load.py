@@ -1,4 +1,7 @@
-"""Loading through a family of two layers, from folders written here and from storage that is not plain."""
+"""Loading through a family of two layers, from folders written here and from storage that is not plain.
+
+Tied and untied heads are case B67.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Angles against transformers, whose functions state what each rope type of a Hugging Face checkpoint means."""
+"""Angles against transformers, whose functions state what each rope type of a Hugging Face checkpoint means.
+
+Settings that are not applied are case B71.
+"""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""Folders with missing shards, stale indexes, cut files and stray files (case B65)."""
+
 from __future__ import annotations
 
 import json

@@ -80,13 +80,11 @@ class AttentionConformance(PluginConformance):
     def assert_right(self, outcome: StepOutcome, *rows: str) -> None:
         """Compare the named rows (all unless named) with the reference."""
         for name in rows or outcome.got:
-            torch.testing.assert_close(
-                outcome.got[name].double(),
-                outcome.expected[name],
-                rtol=self.tolerance,
-                atol=self.tolerance,
-                msg=lambda text, name=name: f"row {name!r}: {text}",
-            )
+            got, expected = outcome.got[name].double(), outcome.expected[name]
+            try:
+                torch.testing.assert_close(got, expected, rtol=self.tolerance, atol=self.tolerance)
+            except AssertionError as error:
+                raise AssertionError(f"row {name!r}: {error}") from None
 
     # -- what it says of itself -------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from infer_api.specs import AttentionSite, AttentionSpec, KVGroup, KVLimits, KVS
 from infer_api.steps import SeqBatch
 from infer_testkit import reference
 
-__all__ = ["PagedRun", "StepOutcome"]
+__all__ = ["PagedRun", "StepInputs", "StepOutcome"]
 
 
 @dataclass
@@ -48,7 +48,7 @@ class StepOutcome:
 
 
 @dataclass(frozen=True)
-class _Inputs:
+class StepInputs:
     """New tokens of a step, cut per row: q [n, H, K], k and v [n, G, K]."""
 
     q: Tensor
@@ -106,8 +106,8 @@ class PagedRun:
 
     def step(self, counts: Mapping[str, int], *, poisoned: frozenset[str] = frozenset()) -> StepOutcome:
         """Give each named row that many new random tokens (all NaN for `poisoned` rows) and compare."""
-        inputs = self._inputs(counts, poisoned)
-        batch = self._admit(inputs)
+        inputs = self.draw_inputs(counts, poisoned)
+        batch = self.admit(inputs)
         out_THK = torch.full_like(inputs.q, float("nan"))
         self.backend.plan(self.meta, batch)
         result = self.backend.attend(self.layer, inputs.q, inputs.k, inputs.v, self.meta, out_THK)
@@ -123,7 +123,8 @@ class PagedRun:
         arena = torch.full((num_blocks, size + gap), float("nan"), dtype=self.dtype, device=self.device)
         return arena[:, :size].view(num_blocks, *shape)
 
-    def _inputs(self, counts: Mapping[str, int], poisoned: frozenset[str]) -> _Inputs:
+    def draw_inputs(self, counts: Mapping[str, int], poisoned: frozenset[str]) -> StepInputs:
+        """Random new tokens for each named row, in the order in which a step takes them."""
         # Rows with a single token come first, as in every plan of the engine.
         rows = sorted(counts.items(), key=lambda item: item[1] != 1)
         heads, groups, size = self.spec.num_heads, self.spec.num_kv_heads, self.spec.head_size
@@ -136,9 +137,10 @@ class PagedRun:
             start += count
         fused = fused.to(self.device, self.dtype)
         q, k, v = fused.split([heads * size, groups * size, groups * size], dim=-1)
-        return _Inputs(*(x.unflatten(-1, (-1, size)) for x in (q, k, v)), rows)
+        q, k, v = (x.unflatten(-1, (-1, size)) for x in (q, k, v))
+        return StepInputs(q, k, v, rows)
 
-    def _admit(self, inputs: _Inputs) -> SeqBatch:
+    def admit(self, inputs: StepInputs) -> SeqBatch:
         """Append the new tokens to their sequences, take blocks for them, and describe the step."""
         positions: list[Tensor] = []
         slots: list[Tensor] = []

@@ -139,6 +139,11 @@ def _opened(path: Path) -> Any:
         return safe_open(path, framework="pt")
     except (SafetensorError, OSError) as error:
         raise ModelError(_damage(path) or f"{path}: this is not a usable safetensors file: {error}") from error
+    except RuntimeError as error:  # torch maps the file, and the system grants no more than the memory it has
+        raise ModelError(
+            f"{path}: the file has {path.stat().st_size / 2**30:,.1f} GiB, which this machine's memory cannot map; "
+            "take a smaller or quantized model, or one in several shards"
+        ) from error
 
 
 def _damage(path: Path) -> str | None:

@@ -6,7 +6,7 @@
     top_p                       0 … 1                            0: top_k 1
     min_p                       0 … 1
     presence/frequency_penalty  -2 … 2
-    repetition_penalty          above 0, up to 100
+    repetition_penalty          0.01 … 100
     logit_bias                  ids of the vocabulary, -100 … 100
     seed                        -2^63 … 2^63 - 1                 taken modulo 2^63
     max_tokens                  1 … what the prompts leave       None stays None
@@ -29,7 +29,8 @@ __all__ = ["check_prompts", "check_sampling"]
 
 GREEDY_BELOW = 1e-4
 MAX_TEMPERATURE = 100.0
-MAX_REPETITION_PENALTY = 100.0
+MIN_REPETITION_PENALTY, MAX_REPETITION_PENALTY = 0.01, 100.0
+"""Scores are multiplied and divided by it: much nearer to 0 they would leave the range of float32."""
 SEED_MODULUS = 2**63
 
 
@@ -80,9 +81,7 @@ def _check_scores(params: SamplingParams) -> None:
     _check_number("min_p", params.min_p, 0, 1)
     _check_number("presence_penalty", params.presence_penalty, -2, 2)
     _check_number("frequency_penalty", params.frequency_penalty, -2, 2)
-    _check_number("repetition_penalty", params.repetition_penalty, 0, MAX_REPETITION_PENALTY)
-    if params.repetition_penalty == 0:
-        _refuse("repetition_penalty", "0", f"a number above 0 and up to {MAX_REPETITION_PENALTY:g}; 1 is off")
+    _check_number("repetition_penalty", params.repetition_penalty, MIN_REPETITION_PENALTY, MAX_REPETITION_PENALTY)
 
 
 def _check_counts(params: SamplingParams, card: ModelCard, limits: Limits) -> None:

@@ -22,26 +22,36 @@ ARCHITECTURE = "TwoLayerForCausalLM"
 NUM_LAYERS, HEADS, HEAD_SIZE, WIDTH = 2, 2, 8, 16
 
 
+class TwoLayerBlock(nn.Module):
+    """x + attention(norm(x)), without an output projection."""
+
+    def __init__(self, facts: ModelFacts, make: LayerFactory, at: str) -> None:
+        super().__init__()
+        spec, rope = AttentionSpec(HEADS, HEADS, HEAD_SIZE, HEAD_SIZE**-0.5), make.rotary(RopeSpec(HEAD_SIZE))
+        self.norm = make.norm(f"{at}.norm", facts.width, 1e-6)
+        self.qkv = make.linear(f"{at}.qkv", facts.width, [Part(name, HEADS * HEAD_SIZE) for name in "qkv"])
+        self.attend = make.attention(at, spec, rope)
+
+    def forward(self, x_TD: Tensor) -> Tensor:
+        q, k, v = self.qkv.split(self.qkv(self.norm(x_TD)))
+        return x_TD + self.attend(q, k, v)
+
+
 class TwoLayerModel(nn.Module):
     """Embedding, two layers of attention beside a residual, norm, tied head."""
 
     def __init__(self, facts: ModelFacts, make: LayerFactory) -> None:
         super().__init__()
         self.table = make.embedding("embed", facts.vocab_size, facts.width, head="head", tied=True)
-        spec, rope = AttentionSpec(HEADS, HEADS, HEAD_SIZE, HEAD_SIZE**-0.5), make.rotary(RopeSpec(HEAD_SIZE))
-        parts = [Part(name, HEADS * HEAD_SIZE) for name in "qkv"]
-        names = [f"layers.{index}" for index in range(facts.num_layers)]
-        self.norms = nn.ModuleList(make.norm(f"{at}.norm", facts.width, 1e-6) for at in names)
-        self.qkvs = nn.ModuleList(make.linear(f"{at}.qkv", facts.width, parts) for at in names)
-        self.attends = nn.ModuleList(make.attention(at, spec, rope) for at in names)
+        self.layers = nn.ModuleList(TwoLayerBlock(facts, make, f"layers.{i}") for i in range(facts.num_layers))
         self.norm = make.norm("norm", facts.width, 1e-6)
 
     def embed(self, ids_T: Tensor) -> Tensor:
         return self.table(ids_T)
 
     def forward(self, x_TD: Tensor, positions_T: Tensor) -> Tensor:
-        for norm, qkv, attend in zip(self.norms, self.qkvs, self.attends, strict=True):
-            x_TD = x_TD + attend(*qkv.split(qkv(norm(x_TD))))
+        for layer in self.layers:
+            x_TD = layer(x_TD)
         return self.norm(x_TD)
 
     def logits(self, h_RD: Tensor) -> Tensor:
