@@ -49,7 +49,7 @@ def sound(folder: Path) -> Path:
 
 
 def misspelt(folder: Path) -> Path:
-    return write_tiny_llama(folder / "model").with_name("modle")
+    return write_tiny_llama(folder / "model").with_name("models")
 
 
 def without_second_shard(folder: Path) -> Path:
@@ -140,7 +140,7 @@ def yaml_beside(text: str) -> Callable[[Path], Path]:
 
 FROM_YAML = ("--config", "{folder}/config.yaml")
 CASES: dict[str, Case] = {
-    "no such model": Case(misspelt, ("no such model", "modle", "Did you mean", "/model'")),
+    "no such model": Case(misspelt, ("no such model", "models", "Did you mean", "/model'")),
     "missing shard": Case(without_second_shard, ("model-00002-of-00002.safetensors",)),
     "index names a tensor that its shard lacks": Case(with_shard_that_lacks_a_tensor, ("extra_proj", "model-0000")),
     "truncated safetensors": Case(with_truncated_safetensors, ("model.safetensors", "truncated")),
@@ -156,7 +156,7 @@ CASES: dict[str, Case] = {
     "KV cache too large for memory": Case(sound, ("--kv-cache-memory",), ("--kv-cache-memory", "900TiB")),
     "longer than the model": Case(sound, ("--max-model-len", "513", "512"), ("--max-model-len", "513")),
     "unknown flag": Case(sound, ("--prot", "--port"), ("--prot", "1")),
-    "unknown backend": Case(sound, ("tourch", "torch"), ("--attention-backend", "tourch")),
+    "unknown backend": Case(sound, ("torche", "torch"), ("--attention-backend", "torche")),
     "value out of bounds": Case(sound, ("port", "99999"), ("--port", "99999")),
     "unknown YAML key": Case(yaml_beside("server:\n  prot: 1\n"), ("config.yaml", "prot", "port"), FROM_YAML),
     "unknown YAML group": Case(yaml_beside("sever:\n  port: 1\n"), ("config.yaml", "sever", "server"), FROM_YAML),

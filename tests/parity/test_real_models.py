@@ -5,6 +5,7 @@ The reference for a GGUF file is transformers' own reading of that file, which d
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,17 @@ def expected(model_file: Path, reference: Any) -> list[tuple[list[int], list[int
     return [(prompt, *reference_tokens(reference, prompt, COUNT)) for prompt in prompts]
 
 
+def save_plain(reference: Any, folder: Path) -> None:
+    """Write the dequantised weights as an ordinary float32 folder."""
+    from transformers import AutoModelForCausalLM
+
+    config = copy.deepcopy(reference.config)
+    del config.quantization_config
+    model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    model.load_state_dict(reference.state_dict())
+    model.save_pretrained(folder)
+
+
 def open_llm(path: Path, **options: Any) -> LLM:
     return LLM(str(path), dtype="float32", kv_cache_memory="2GiB", max_model_len=2048, **options)
 
@@ -75,7 +87,7 @@ def test_the_gguf_file_equals_transformers(model_file: Path, expected: Any) -> N
 def test_the_same_weights_as_safetensors_equal_transformers(
     model_file: Path, reference: Any, expected: Any, tmp_path: Path
 ) -> None:
-    reference.save_pretrained(tmp_path)
+    save_plain(reference, tmp_path)
     prompts = [prompt for prompt, _, _ in expected]
     with open_llm(tmp_path) as llm:
         found = [reply.outputs[0].token_ids for reply in llm.generate(prompts, GREEDY)]

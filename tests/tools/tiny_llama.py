@@ -21,7 +21,7 @@ __all__ = ["BOS_ID", "EOS_ID", "FORBIDDEN_ID", "NUM_TOKENS", "VOCAB_SIZE", "writ
 
 SPECIAL_TOKENS = ("<s>", "</s>", "<|im_start|>", "<|im_end|>")
 MERGED = (
-    "th he in er an re on at en nd ti es or te of ed is it al ar st to nt ng se ha as ou io le ve co me de hi ri ro"
+    "th he in er an re on at en un ti es or te of ed is it al ar st to nt ng se ha as ou io le ve co me de hi ri ro"
 )
 PAIRS = (*MERGED.split(), "ic", "ne", "ea")
 BOS_ID, EOS_ID = 256 + len(PAIRS), 257 + len(PAIRS)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import json
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -49,6 +50,8 @@ __all__ = [
     "Requires",
     "RoutesPlugin",
     "RoutesSupport",
+    "SourcePlugin",
+    "SourceSupport",
     "TokenizerPlugin",
     "TokenizerSupport",
     "manifest_json",
@@ -70,6 +73,7 @@ API_VERSIONS: dict[str, tuple[int, ...]] = {
     "executors": (1,),
     "routes": (1,),
     "commands": (1,),
+    "model_sources": (1,),
 }
 """Contract versions that this release of infer-api understands, per kind. A kind exists when its first
 implementation does; a minor release may add a version, only a major one drops one."""
@@ -277,12 +281,14 @@ class CommandSupport:
     """How an `infer NAME` subcommand is parsed, as data.
 
     `arguments` lists positional arguments as (name, help); a name ending in "?" is optional. A command
-    whose `takes_config` is true accepts every configuration flag. `subcommands` are (name, help) pairs.
+    whose `takes_config` is true accepts every configuration flag. `subcommands` are (name, help) pairs. A `quiet`
+    command logs warnings and errors only, unless the user says otherwise.
     """
 
     arguments: tuple[tuple[str, str], ...] = ()
     subcommands: tuple[tuple[str, str], ...] = ()
     takes_config: bool = True
+    quiet: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -295,6 +301,38 @@ class CommandPlugin(Plugin):
     KIND: ClassVar[str] = "commands"
     supports: CommandSupport = field(default_factory=CommandSupport)
     roles: tuple[str, ...] = ("cli",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceSupport:
+    """Which names a source serves: "PREFIX…", and without the prefix names that the regular expression `bare` matches.
+
+    What follows the prefix must match `pattern`, as a whole; its group "name", if it has one, is what people call the
+    model. `usage` is how such a name is written, for help and errors. `identity` lists options whose values tell one
+    model from another, such as a revision: each value has a place of its own in the cache.
+    """
+
+    prefix: str
+    pattern: str
+    usage: str
+    bare: str = ""
+    identity: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for expression in (self.pattern, self.bare):
+            try:
+                re.compile(expression)
+            except re.error as error:
+                raise PluginError(f"source {self.prefix!r}: {expression!r} is no regular expression: {error}") from error
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourcePlugin(Plugin):
+    """Manifest of a `model_sources` plugin; `implementation` is an `infer_api.sources.ModelSource`."""
+
+    KIND: ClassVar[str] = "model_sources"
+    supports: SourceSupport
+    roles: tuple[str, ...] = ("cli", "api")
 
 
 def _plain(value: Any) -> Any:

@@ -75,6 +75,13 @@ def test_listed_third_party_routes_lie_under_a_prefix_of_their_own(routes_index:
     assert len(routers["b"].inside) == 1
 
 
+def test_without_a_catalog_nobody_is_a_third_party(routes_index: PluginIndex) -> None:
+    """Whoever installs core and a few plugins by hand gets their routes."""
+    index = PluginIndex(routes_index.records(), Installed({}, ()))
+    routers = dict(Context(InferConfig(), index).routes(None))  # type: ignore[arg-type]
+    assert {name: router.prefix for name, router in routers.items()} == {"a": "", "b": ""}
+
+
 def test_something_that_is_no_router_is_named(routes_index: PluginIndex, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Routes, "router", lambda self, services: object())
     config = InferConfig().replace(plugins={"listed": ("theirs",)})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import msgspec
 import pytest
 
 from infer.engine.core import Engine
@@ -181,3 +182,63 @@ def test_blocks_outside_a_window_are_given_back_while_the_row_runs() -> None:
     used = engine.stats().num_blocks - engine.stats().num_free_blocks
     full_blocks = -(-51 // 4)
     assert used <= full_blocks + 4
+
+
+@pytest.mark.parametrize("in_flight", [1, 2, 3])
+@pytest.mark.parametrize("budget", [4, 5, 16])
+@pytest.mark.parametrize("specs", [{"b": WINDOW}, {"a": FULL, "b": WINDOW}])
+def test_a_row_ends_in_the_smallest_pool_that_its_windows_allow(
+    specs: dict[str, KVSpec], budget: int, in_flight: int
+) -> None:
+    groups = form_groups(specs, 4)
+    num_blocks = 1 + KVGeometry(groups, 2, 4, budget).blocks_for(64)
+    geometry = KVGeometry(groups, num_blocks, 4, budget)
+    engine = Engine(ScriptedExecutor(geometry, VOCAB), geometry, SchedulerLimits(4, budget, 64), in_flight=in_flight)
+    request = make_request("r", length=50, max_tokens=14)
+    engine.add(request)
+    assert tokens_of(run(engine)["r"]) == expected(request)
+    assert engine.stats().num_preemptions == 0
+
+
+@pytest.mark.parametrize("num_rows", [2, 3, 4])
+def test_steps_in_flight_preempt_no_more_rows_than_one_step_at_a_time(num_rows: int) -> None:
+    preemptions = []
+    for in_flight in (1, 2, 3):
+        engine, _ = make_engine(num_blocks=17, in_flight=in_flight, windows=False)
+        requests = [make_request(f"r{i}", length=8, max_tokens=50) for i in range(num_rows)]
+        for request in requests:
+            engine.add(request)
+        outputs = run(engine)
+        assert all(tokens_of(outputs[request.request_id]) == expected(request) for request in requests)
+        preemptions.append(engine.stats().num_preemptions)
+    assert preemptions[0] > 0
+    assert preemptions == preemptions[:1] * 3
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_any_mix_of_pools_windows_priorities_and_depths_comes_to_its_end(seed: int) -> None:
+    rng = random.Random(seed)
+    windows = [rng.choice([None, 1, 3, 9, 20]) for _ in range(rng.randint(1, 4))]
+    specs = {f"layer{i}": KVSpec(TENSORS, retain=Retain(window=window)) for i, window in enumerate(windows)}
+    block_tokens, seqs = rng.choice([1, 2, 4, 8]), rng.randint(1, 6)
+    budget = max(seqs, rng.choice([seqs, 7, 16, 64]))
+    groups = form_groups(specs, block_tokens)
+    smallest = 1 + KVGeometry(groups, 2, block_tokens, budget).blocks_for(64)
+    geometry = KVGeometry(groups, smallest + rng.choice([0, 1, 3, 10]), block_tokens, budget)
+    executor, limits = ScriptedExecutor(geometry, VOCAB), SchedulerLimits(seqs, budget, 64)
+    engine = Engine(executor, geometry, limits, in_flight=rng.randint(1, 4))
+    requests = [make_request(f"r{i}", rng.randint(1, 63), rng.randint(1, 40)) for i in range(rng.randint(1, 12))]
+    outputs: dict[str, list[EngineOutput]] = {}
+    for request in requests:
+        engine.add(msgspec.structs.replace(request, priority=rng.choice([0, 0, 1, -1])))
+        for output in engine.step():
+            outputs.setdefault(output.request_id, []).append(output)
+    run(engine, outputs)
+    assert all(tokens_of(outputs[request.request_id]) == expected(request) for request in requests)
+    assert engine.scheduler.is_idle_clean
+
+
+def test_a_request_that_is_aborted_twice_in_one_call_ends_once() -> None:
+    engine, _ = make_engine()
+    engine.add(make_request("r", 5))
+    assert [output.finish_reason for output in engine.abort(["r", "unknown", "r"])] == ["abort"]

@@ -1,4 +1,4 @@
-"""Conformance of model families: parity with transformers on tiny random checkpoints.
+"""Conformance of model families: parity with transformers, or a reference of one's own, on tiny random checkpoints.
 
 class TestMine(ModelConformance):
     family = "mine"
@@ -39,6 +39,8 @@ class ModelConformance(PluginConformance):
     """Largest accepted distance of logits, as a share of the largest logit."""
     num_tokens: ClassVar[int] = 90
     """Length of the longest prompt; past every window and trained length of the checkpoints, ideally."""
+    required_keys: ClassVar[frozenset[str]] = frozenset({"hidden_size", "num_hidden_layers"})
+    """Keys of config.json that no default may stand in for; some of them, to be checked."""
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Run each test that takes a `folder` for every checkpoint."""
@@ -92,7 +94,7 @@ class ModelConformance(PluginConformance):
                 assert repr(key) in message, f"the message does not name {key!r}: {message}"
                 assert config.where in message, f"the message does not name the file: {message}"
                 refused.add(key)
-        assert {"hidden_size", "num_hidden_layers"} <= refused, "a size of the model was made up"
+        assert self.required_keys <= refused, "a size of the model was made up"
 
     # -- parity -----------------------------------------------------------------------------------------
 
@@ -101,7 +103,7 @@ class ModelConformance(PluginConformance):
     ) -> None:
         run = self.run(checkpoint)
         ids = self.random_ids(run, rng, self.num_tokens)
-        self.assert_close(run.step({"a": ids})["a"], reference_logits(folder, ids))
+        self.assert_close(run.step({"a": ids})["a"], self.reference_logits(folder, ids))
 
     def test_chunks_and_neighbours_change_nothing(
         self, folder: Path, checkpoint: Checkpoint, rng: torch.Generator
@@ -117,8 +119,12 @@ class ModelConformance(PluginConformance):
         for step in steps:
             for name, scores in run.step(step).items():
                 seen[name].append(scores)
-        self.assert_close(torch.cat(seen["long"]), reference_logits(folder, long))
-        self.assert_close(torch.cat(seen["short"]), reference_logits(folder, short))
+        self.assert_close(torch.cat(seen["long"]), self.reference_logits(folder, long))
+        self.assert_close(torch.cat(seen["short"]), self.reference_logits(folder, short))
+
+    def reference_logits(self, folder: Path, ids: Sequence[int]) -> Tensor:
+        """Scores [T, V] float32 after each token, by other code than the family's: transformers, unless overridden."""
+        return transformers_logits(folder, ids)
 
     def random_ids(self, run: ModelRun, rng: torch.Generator, count: int) -> list[int]:
         """Token ids of the model's vocabulary."""
@@ -140,7 +146,7 @@ def _refusal(family: ModelFamily, config: CheckpointConfig) -> str | None:
 
 
 @torch.inference_mode()
-def reference_logits(folder: Path, ids: Sequence[int]) -> Tensor:
+def transformers_logits(folder: Path, ids: Sequence[int]) -> Tensor:
     """Scores [T, V] by transformers, one token after the other through its cache.
 
     Token by token, so that ropes which depend on the length of the sequence see each token at its own length,

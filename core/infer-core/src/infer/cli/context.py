@@ -29,10 +29,7 @@ class Context:
 
     def __init__(self, config: InferConfig, index: PluginIndex) -> None:
         self.config = config
-        rules = config.plugins
-        self.index = index.with_policy(
-            prefer=rules.prefer, disabled=rules.disabled, listed=rules.listed, on_incompatible=rules.on_incompatible
-        )
+        self.index = index.under(config.plugins)
 
     def open_services(self) -> AbstractAsyncContextManager[Services]:
         """Start the engine, with a progress bar, and close it on exit. Raises InferError when it cannot start."""
@@ -57,7 +54,7 @@ class Context:
                 continue
             plugins = PluginSet.pin([record], self.config.options)
             router = plugins.make("routes", record.name).router(services)
-            if not self.index.is_first_party(record):
+            if self.index.is_third_party(record):
                 router = _moved(router, f"/x/{record.distribution}", record)
             routers.append((record.name, router))
         return routers
@@ -71,7 +68,7 @@ class Context:
             return record.reason
         if not self.index.is_preferred(record):
             return "plugins.prefer gives its name to another distribution"
-        if not self.index.is_first_party(record) and not self.index.is_listed(record):
+        if self.index.is_third_party(record) and not self.index.is_listed(record):
             return f"third-party routes must be listed: --plugins.listed {record.distribution}"
         return ""
 
@@ -92,7 +89,7 @@ async def _opened(config: InferConfig, index: PluginIndex, *, inline: bool | Non
     from infer.service.assemble import open_services
 
     # Fetched before the bar below appears: it has a bar of its own.
-    model = ensure_model(config.model.name, config.load, index)
+    model = ensure_model(config, index)
     with ExitStack() as bar:
         report = bar.enter_context(byte_progress(f"loading {model.name}"))
         services = open_services(config, index, inline=inline, progress=lambda what, done, total: report(done, total))
@@ -119,6 +116,6 @@ def run_plugin_command(invocation: Invocation) -> int:
     assert record is not None, "core's commands run by themselves"
     plugins = PluginSet.pin([record], lambda kind, name: invocation.options)
     options = plugins.options(record.kind, record.name)
-    context = open_context(invocation)
+    context = open_context(invocation, quiet=invocation.command.quiet)
     command = plugins.load(record.kind, record.name)()
     return int(command.run(context, invocation.arguments, options) or 0)

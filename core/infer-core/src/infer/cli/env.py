@@ -17,20 +17,11 @@ from infer.plugins.pluginset import PluginSet
 __all__ = ["environment_facts", "run", "run_version"]
 
 THIRD_PARTIES = (
-    "torch", "numpy", "safetensors", "tokenizers", "transformers", "huggingface-hub", "pydantic", "msgspec", "pyzmq",
+    "torch", "numpy", "safetensors", "tokenizers", "transformers", "pydantic", "msgspec", "pyzmq",
 )  # fmt: skip
 SPEED_FLAGS = (
-    "avx2",
-    "fma",
-    "f16c",
-    "avx512f",
-    "avx512_vnni",
-    "avx512_bf16",
-    "avx_vnni",
-    "amx_tile",
-    "amx_int8",
-    "asimd",
-)
+    "avx2", "fma", "f16c", "avx512f", "avx512_vnni", "avx512_bf16", "avx_vnni", "amx_tile", "amx_int8", "asimd",
+)  # fmt: skip
 """CPU flags that decide which kernels can run."""
 
 

@@ -1,4 +1,4 @@
-"""`infer pull NAME`: fetch a model into the cache, and say where it lies."""
+"""`infer pull MODEL`: fetch a model into the cache, and say where it lies."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ __all__ = ["run"]
 def run(invocation: Invocation) -> int:
     """Entry of the command. Raises ModelError."""
     context = open_context(invocation, quiet=True)
-    name = invocation.arguments["name"] or context.config.model.name
-    model = ensure_model(name, context.config.load, context.index)
+    model = ensure_model(context.config, context.index)
     files = [model.path] if model.path.is_file() else [path for path in model.path.iterdir() if path.is_file()]
     print(f"{model.name}: {model.path} ({format_size(sum(path.stat().st_size for path in files))})")
     return 0

@@ -20,7 +20,7 @@ from infer_api.errors import ConfigError
 if TYPE_CHECKING:
     from infer.config.sections import InferConfig
 
-__all__ = ["Effective", "child_environment", "environment", "load_config", "read_environment"]
+__all__ = ["Effective", "environment", "load_config", "read_environment"]
 
 PREFIX = "INFER_"
 
@@ -40,11 +40,6 @@ class Effective:
 def environment() -> Mapping[str, str]:
     """A copy of the process environment."""
     return dict(os.environ)
-
-
-def child_environment(**changes: str) -> dict[str, str]:
-    """The environment for a program that infer starts, with `changes`."""
-    return {**os.environ, **changes}
 
 
 def read_environment(environ: Mapping[str, str], table: OptionTable) -> list[Given]:

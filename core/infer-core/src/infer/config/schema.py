@@ -111,6 +111,8 @@ def plugin_options(prefix: str, schema: Mapping[str, Any] | None) -> tuple[Optio
             type=facts,
             default=facts.get("default"),
             doc=" ".join(facts.get("description", "").split()),
+            flags=tuple(facts.get("flags", ())),
+            env=tuple(facts.get("env", ())),
             secret=bool(facts.get("secret")),
             required=name in required,
             defs=schema.get("$defs"),

@@ -38,6 +38,7 @@ __all__ = [
     "SchedulerConfig",
     "Section",
     "ServerConfig",
+    "SourcesConfig",
     "TokenizerConfig",
 ]
 
@@ -60,11 +61,11 @@ class ModelConfig(Section):
     """What is served, and under which names."""
 
     name: Annotated[str, said("--model", common=True)] = "auto"
-    """Model folder, model file, alias, 'pypi:NAME', or hub id 'org/name'; 'auto' is the default alias."""
+    """Model folder, model file, alias, or a name that an installed source serves; 'auto' is the default alias."""
     served_names: Annotated[tuple[str, ...], said("--served-model-name", common=True)] = ()
     """Names that clients may use; the first is the one in replies. Unset: derived from the model's name."""
     tokenizer: Annotated[str | None, said("--tokenizer")] = None
-    """File tokenizer.json, or a folder that holds one, used instead of the model's own tokenizer."""
+    """File tokenizer.json, folder that holds one, or model file whose tokenizer is used instead of the model's own."""
     max_model_len: Annotated[int | None, Field(gt=0), said("--max-model-len", common=True)] = None
     """Longest prompt plus answer in tokens. Unset: what the model was trained for."""
     dtype: Annotated[Literal["auto", "float32", "bfloat16", "float16"], said("--dtype", common=True)] = "auto"
@@ -76,18 +77,19 @@ class ModelConfig(Section):
 
 
 class LoadConfig(Section):
-    """How model files are fetched and read."""
+    """How model files are read, and where they are kept."""
 
     name: Annotated[str, said("--load-format")] = "auto"
     """Loader plugin that opens the model files."""
     home: Annotated[str, said("--download-dir", env=["INFER_HOME"])] = "~/.cache/infer"
     """Folder that keeps fetched models."""
-    hub_endpoint: Annotated[str | None, said(env=["HF_ENDPOINT"])] = None
-    """Address of the model hub. Unset: the hub client's own default."""
-    hub_token: Annotated[str | None, said("--hf-token", env=["HF_TOKEN"], secret=True)] = None
-    """Access token for the model hub."""
-    revision: Annotated[str | None, said("--revision")] = None
-    """Branch, tag or commit of a model on the hub."""
+
+
+class SourcesConfig(Section):
+    """Where models that are not on this machine come from."""
+
+    name: Annotated[str, said()] = "auto"
+    """Source that fetches models; 'auto' goes by the model's name."""
 
 
 class CacheConfig(Section):
@@ -111,12 +113,10 @@ class SchedulerConfig(Section):
 
 
 class ParallelConfig(Section):
-    """Processes and threads."""
+    """Processes."""
 
     engine_process: Annotated[Literal["auto", "inline", "separate"], said("--engine-process")] = "auto"
     """Where the engine runs: in the serving process ('inline') or in one of its own ('separate')."""
-    threads: Annotated[int | None, Field(gt=0), said("--threads")] = None
-    """Compute threads. Unset: what the platform finds."""
 
 
 class PlatformConfig(Section):
@@ -194,8 +194,6 @@ class ServerConfig(Section):
     """Most tokens with a logit bias in one request."""
     max_prompts: Annotated[int, Field(gt=0), said()] = 256
     """Most prompts in one completion request."""
-    ready_timeout_s: Annotated[float, Field(gt=0), said()] = 30.0
-    """Seconds a busy engine may take for one sign of life before the server reports that it is not ready."""
     shutdown_timeout_s: Annotated[float, Field(ge=0), said()] = 10.0
     """Seconds that running requests get to finish when the server is told to stop."""
 
@@ -223,6 +221,7 @@ class InferConfig(Section):
 
     model: Annotated[ModelConfig, kind("models")] = ModelConfig()
     load: Annotated[LoadConfig, kind("loaders")] = LoadConfig()
+    sources: Annotated[SourcesConfig, kind("model_sources")] = SourcesConfig()
     cache: CacheConfig = CacheConfig()
     scheduler: SchedulerConfig = SchedulerConfig()
     parallel: ParallelConfig = ParallelConfig()

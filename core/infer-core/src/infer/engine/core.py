@@ -65,8 +65,8 @@ class Engine:
 
     def abort(self, request_ids: Iterable[str]) -> list[EngineOutput]:
         """End requests wherever they are; unknown ids are ignored."""
-        ended = [sequence for request_id in request_ids if (sequence := self._live.get(request_id)) is not None]
-        return [self._end(sequence, [], "abort") for sequence in ended]
+        ids = dict.fromkeys(request_ids)
+        return [self._end(self._live[each], [], "abort") for each in ids if each in self._live]
 
     def step(self) -> list[EngineOutput]:
         """Keep the pipeline full, wait for its oldest step, hand out what became known."""

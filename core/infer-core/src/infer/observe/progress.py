@@ -17,24 +17,26 @@ Report = Callable[[int, "int | None"], None]
 def byte_progress(title: str, *, stream: TextIO | None = None, shown: bool | None = None) -> Iterator[Report]:
     """A bar with size, speed and time left on `stream` (standard error) for the length of the `with` block.
 
-    Yields the function to report to. `shown` None means: only when the stream is a terminal, so that logs stay clean.
-    The bar vanishes at the end.
+    Yields the function to report to. Until it is told of bytes the bar pulses beside the time that has passed: a load
+    begins with imports and planning, which have no size. `shown` None means: only when the stream is a terminal, so
+    that logs stay clean. The bar vanishes at the end.
     """
     stream = stream or sys.stderr
     if not (stream.isatty() if shown is None else shown):
         yield lambda done, total: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+    from rich import progress
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(binary_units=True),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-    )
+    named = (progress.TextColumn("{task.description}"), progress.BarColumn())
+    sized = (progress.DownloadColumn(binary_units=True), progress.TransferSpeedColumn(), progress.TimeRemainingColumn())
     console = Console(file=stream, force_terminal=True if shown else None)
-    with Progress(*columns, console=console, transient=True) as bar:
+    with progress.Progress(*named, progress.TimeElapsedColumn(), console=console, transient=True) as bar:
         task = bar.add_task(title, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+        def report(done: int, total: int | None) -> None:
+            if done:
+                bar.columns = (*named, *sized)
+            bar.update(task, completed=done, total=total)
+
+        yield report

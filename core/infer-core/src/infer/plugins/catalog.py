@@ -17,7 +17,7 @@ from typing import Any
 from infer.plugins.installed import Installed, InstalledEntry, normalized, read_installed
 from infer_api.errors import PluginError
 
-__all__ = ["CATALOG_FILE", "first_party", "install_hint", "offered_by"]
+__all__ = ["CATALOG_FILE", "first_party", "install_hint", "is_our_catalog", "offered_by"]
 
 CATALOG_FILE = "catalog.json"
 FORMAT = 1
@@ -48,8 +48,13 @@ def install_hint(kind: str, fact: str, installed: Installed) -> str:
 
 def first_party(installed: Installed) -> frozenset[str]:
     """Distributions that our own catalog lists; empty when it is not installed, and then nobody is a third party."""
-    own = [entry for entry in installed.group("catalog") if entry.distribution == _OURS]
+    own = filter(is_our_catalog, installed.group("catalog"))
     return frozenset(normalized(str(offer["distribution"])) for entry in own for offer in _read(entry, installed))
+
+
+def is_our_catalog(entry: InstalledEntry) -> bool:
+    """Whether a catalog comes from the distribution that says what is first-party."""
+    return entry.distribution == _OURS
 
 
 def _offers(installed: Installed) -> Iterator[Mapping[str, Any]]:

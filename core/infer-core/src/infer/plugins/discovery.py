@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from infer.config.values import nearest
 from infer.plugins.catalog import first_party, install_hint
@@ -23,6 +23,9 @@ from infer.plugins.installed import GROUP_PREFIX, Installed, InstalledEntry, nor
 from infer.plugins.wording import joined
 from infer_api.errors import PluginError
 from infer_api.manifest import MANIFEST_FILE, SCHEMA
+
+if TYPE_CHECKING:
+    from infer.config.sections import PluginsConfig
 
 __all__ = ["PluginIndex", "PluginRecord", "discover"]
 
@@ -139,6 +142,12 @@ class PluginIndex:
         policy = _Policy({key: normalized(value) for key, value in (prefer or {}).items()}, _words(listed))
         return PluginIndex(records, self.installed, policy=policy)
 
+    def under(self, rules: PluginsConfig) -> PluginIndex:
+        """`with_policy` of the configuration's group `plugins`. Doing it twice is fine."""
+        return self.with_policy(
+            prefer=rules.prefer, disabled=rules.disabled, listed=rules.listed, on_incompatible=rules.on_incompatible
+        )
+
     def records(self, kind: str | None = None) -> tuple[PluginRecord, ...]:
         """Records of one kind, or all, in order of kind, name and distribution."""
         return tuple(each for each in self._records if kind is None or each.kind == kind)
@@ -174,6 +183,10 @@ class PluginIndex:
     def is_first_party(self, record: PluginRecord) -> bool:
         """Whether our own catalog lists the distribution. False for all when no such catalog is installed."""
         return bool(self._ours) and (record.package == _CORE or record.distribution in self._ours)
+
+    def is_third_party(self, record: PluginRecord) -> bool:
+        """Whether our own catalog is installed and does not list the distribution. Without one nobody can be told."""
+        return bool(self._ours) and not self.is_first_party(record)
 
     def is_listed(self, record: PluginRecord) -> bool:
         """Whether `plugins.listed` names the plugin or its distribution."""

@@ -6,6 +6,7 @@ A `Fits` looks at one record and answers None (it fits) or a Reason. Those made 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,7 @@ __all__ = [
     "fits_model",
     "fits_platform",
     "fits_quantization",
+    "fits_source",
     "fits_tokenizer",
     "select",
 ]
@@ -232,6 +234,18 @@ def fits_loader(path: str | Path) -> Fits:
 def fits_tokenizer(format: str) -> Fits:
     """Tokenizers that read sources of `format`."""
     return lambda record: _lacks("reads", format, record.supports.get("formats", ()))
+
+
+def fits_source(name: str) -> Fits:
+    """Sources that serve a model called `name`: by their prefix, or by what their bare names look like."""
+
+    def fits(record: PluginRecord) -> Reason | None:
+        prefix, bare = record.supports.get("prefix"), record.supports.get("bare")
+        if prefix and name.startswith(prefix) or bare and re.fullmatch(bare, name):
+            return None
+        return Reason(f"it serves names such as {record.supports.get('usage')}")
+
+    return fits
 
 
 def _misfit_device(record: PluginRecord, device_type: str, dtype: str, compute_capability: str) -> Reason | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from infer.kv.blocks import NULL_BLOCK, BlockPool
 from infer.kv.groups import KVGeometry
 from infer.scheduler.sequence import Sequence
+from infer_api.specs import KVGroup
 from infer_api.steps import AdmittedRow, BlockGrant, PlannedRow, StepPlan
 
 __all__ = ["PlannedStep", "Scheduler", "SchedulerLimits"]
@@ -39,6 +40,8 @@ class _Draft:
         self.rows: list[tuple[Sequence, PlannedRow]] = []
         self.admitted: list[AdmittedRow] = []
         self.granted: list[BlockGrant] = []
+        self.is_short = False
+        """A running row lacked blocks: nobody else may be admitted to what it waits for."""
 
 
 class Scheduler:
@@ -80,9 +83,8 @@ class Scheduler:
     def plan(self, step_id: int) -> PlannedStep | None:
         """The next step, or None when no row can run now. Decodes come before prefills, old rows before new."""
         draft = _Draft(self.limits.max_num_batched_tokens)
-        preempted_before = self.num_preemptions
         self._continue_running(draft, step_id)
-        if self.num_preemptions == preempted_before:
+        if not draft.is_short:
             self._admit_waiting(draft, step_id)
         if not draft.rows:
             return None
@@ -162,8 +164,7 @@ class Scheduler:
     def _slide_windows(self, sequence: Sequence, granted: list[BlockGrant]) -> None:
         """Null the table entries that no query from `num_computed` on can see, and give their blocks back."""
         for group in self.geometry.groups:
-            floor = min(self.geometry.first_needed(group, sequence.num_computed), len(sequence.blocks[group.index]))
-            old = sequence.block_floor[group.index]
+            floor, old = self._window_floor(sequence, group), sequence.block_floor[group.index]
             if floor <= old:
                 continue
             table = sequence.blocks[group.index]
@@ -172,16 +173,32 @@ class Scheduler:
             granted.append(BlockGrant(sequence.slot, group.index, old, [NULL_BLOCK] * (floor - old)))
             sequence.block_floor[group.index] = floor
 
+    def _window_floor(self, sequence: Sequence, group: KVGroup) -> int:
+        return min(self.geometry.first_needed(group, sequence.num_computed), len(sequence.blocks[group.index]))
+
     def _missing_blocks(self, sequence: Sequence, count: int) -> int:
+        """Blocks that `count` more tokens need, less those that sliding the windows gives back at once."""
         end = -(-(sequence.num_planned + count) // self.geometry.block_tokens)
-        return sum(max(0, end - len(table)) for table in sequence.blocks)
+        missing = sum(max(0, end - len(table)) for table in sequence.blocks)
+        if self._is_in_flight(sequence):
+            return missing
+        groups = self.geometry.groups
+        return missing - sum(self._window_floor(sequence, each) - sequence.block_floor[each.index] for each in groups)
 
     def _make_room(self, sequence: Sequence, count: int, draft: _Draft) -> bool:
-        """Preempt the youngest rows of lowest priority until `count` more tokens of `sequence` fit."""
-        while self._missing_blocks(sequence, count) > self.pool.num_free:
+        """Preempt the youngest rows of lowest priority until `count` more tokens of `sequence` fit.
+
+        False when it has to wait: for blocks that steps under way still hold, or for rows that go before it.
+        """
+        while (missing := self._missing_blocks(sequence, count)) > self.pool.num_free:
+            draft.is_short = True
+            if missing <= self.pool.num_free + self._num_held:
+                return False  # preempting more rows would only throw their work away
             planned = {id(row[0]) for row in draft.rows}
             victims = [other for other in self.running if id(other) not in planned]
             victim = max(reversed(victims), key=lambda other: other.request.priority)
+            if victim is sequence and (draft.rows or self._is_in_flight(sequence)):
+                return False  # others go on, or its own windows slide, when what is under way has retired
             self._preempt(victim)
             if victim is sequence:
                 return False
@@ -197,6 +214,14 @@ class Scheduler:
         self.num_preemptions += 1
 
     # -- ownership --------------------------------------------------------------------------------------
+
+    @property
+    def _num_held(self) -> int:
+        """Blocks that return when the steps under way have retired."""
+        return sum(block_id != NULL_BLOCK for _, _, block_ids in self._held for block_id in block_ids)
+
+    def _is_in_flight(self, sequence: Sequence) -> bool:
+        return sequence.last_step > self._retired_step
 
     def _give_back(self, sequence: Sequence) -> None:
         block_ids = [block_id for table in sequence.blocks for block_id in table]

@@ -48,10 +48,7 @@ async def open_services(
 
     `inline` overrides `parallel.engine_process`; `progress` hears of weights being loaded. Raises InferError.
     """
-    rules = config.plugins
-    index = index.with_policy(
-        prefer=rules.prefer, disabled=rules.disabled, listed=rules.listed, on_incompatible=rules.on_incompatible
-    )
+    index = index.under(config.plugins)
     guard = KeyGuard(read_keys(config.server.api_keys, config.server.api_key_file))
     hooks = HookCaller.from_index(index, config.plugins.disabled)
     if config.model.chat_template is not None:
@@ -68,7 +65,7 @@ async def open_services(
 
 def served_names(config: InferConfig, index: PluginIndex) -> tuple[str, ...]:
     """Names that clients may use, the first one for replies: as configured, else made from the model's name."""
-    return config.model.served_names or (name_source(config.model.name, index).name,)
+    return config.model.served_names or (name_source(config, index).name,)
 
 
 def generation_defaults(source: TokenizerSource | None) -> dict[str, Any]:

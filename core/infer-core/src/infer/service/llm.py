@@ -55,8 +55,8 @@ class Completion:
 class LLM:
     """A model, ready to generate. Calls block; they may come from several threads.
 
-    `model` is a folder, a file, an alias, "pypi:NAME" or a hub id. `options` are options of the configuration, by path
-    or by the words of a flag (`max_model_len=2048`, `kv_cache_memory="1GiB"`, `attention="torch"`). Raises InferError
+    `model` is a folder, a file, an alias, or a name that a source serves. `options` are options of the configuration,
+    by path or by the words of a flag (`max_model_len=2048`, `kv_cache_memory="1GiB"`, `attention="torch"`). Raises InferError
     when the model cannot be started. Close it, or use it in a `with` block.
     """
 

@@ -32,6 +32,8 @@ MAX_TEMPERATURE = 100.0
 MIN_REPETITION_PENALTY, MAX_REPETITION_PENALTY = 0.01, 100.0
 """Scores are multiplied and divided by it: much nearer to 0 they would leave the range of float32."""
 SEED_MODULUS = 2**63
+MAX_STOP_CHARS = 1000
+"""Longest stop string: a table is made for each of its characters, for every choice."""
 
 
 def check_sampling(
@@ -118,13 +120,15 @@ def _checked_stop(stop: Any, limits: Limits) -> tuple[str, ...]:
     for at, text in enumerate(stop):
         if not isinstance(text, str) or not text:
             _refuse(f"stop[{at}]", repr(text), "a string of at least one character")
+        if len(text) > MAX_STOP_CHARS:
+            _refuse(f"stop[{at}]", f"one of {len(text)}", f"a string of at most {MAX_STOP_CHARS} characters")
     return tuple(stop)
 
 
 def _checked_stop_ids(ids: Any, card: ModelCard) -> tuple[int, ...]:
     for at, token_id in enumerate(ids):
         _check_integer(f"stop_token_ids[{at}]", token_id, 0, card.vocab_size - 1, hint="the vocabulary's ids")
-    return tuple(ids)
+    return tuple(dict.fromkeys(ids))  # a client may send millions of them
 
 
 def _checked_bias(bias: Any, card: ModelCard, limits: Limits) -> dict[int, float]:

