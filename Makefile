@@ -77,7 +77,7 @@ build: $(MADE) ## build a wheel of every distribution into dist/
 	@ls dist
 
 manifests: $(TESTS) ## rewrite the generated data: option schema, every infer-plugin.json, the catalog
-	$(BIN)/python -m infer.config.schema --write
+	$(BIN)/python tests/tools/write_schema.py
 	$(BIN)/python -m infer_api.manifest $(PLUGIN_PACKAGES)
 	$(BIN)/python tests/tools/write_catalog.py
 

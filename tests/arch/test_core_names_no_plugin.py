@@ -17,6 +17,9 @@ SUFFIXES = (".py", ".json", ".yaml", ".toml")
 EXCUSED: dict[str, str] = {
     "torch": "the library that core itself computes with; the reference attention plugin is named after it",
     "cpu": "torch's name of a device, which value types and messages have to spell",
+    "chat": "what templates, messages and requests are about, in every layer",
+    "complete": "an ordinary verb and adjective",
+    "json": "a format, and the module of the standard library that reads it",
     "serve": "an ordinary verb, and the command that messages tell a reader to type",
 }
 """Names of plugins that core may say, and why: they are words of their own."""

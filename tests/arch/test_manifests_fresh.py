@@ -1,4 +1,4 @@
-"""What discovery reads is what the typed manifests say: no stale infer-plugin.json, no stale catalog."""
+"""What is generated is what it was generated from: no stale infer-plugin.json, catalog or schema of the options."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import write_catalog
+import write_schema
 from infer_api.manifest import MANIFEST_FILE, package_manifest
 from members import ROOT, Member, find_members
 from sample_tree import write_member
@@ -61,6 +62,19 @@ def test_every_plugin_distribution_offers_something() -> None:
 
 def test_the_catalog_is_fresh() -> None:
     assert write_catalog.main(["--check"]) == 0
+
+
+def test_the_schema_of_the_options_is_fresh() -> None:
+    assert write_schema.main(["--check"]) == 0
+
+
+def test_a_stale_schema_is_found_and_rewritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "schema.json"
+    file.write_text("{}", encoding="utf-8")
+    assert write_schema.main(["--check"], file) == 1
+    assert "stale; run make manifests" in capsys.readouterr().err
+    assert write_schema.main([], file) == 0
+    assert write_schema.main(["--check"], file) == 0
 
 
 def check_manifest(root: Path, package: str) -> subprocess.CompletedProcess[str]:

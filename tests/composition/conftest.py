@@ -16,6 +16,8 @@ NEEDED = (
     "infer-core",
     "infer-platform-cpu",
     "infer-attn-torch",
+    "infer-loader-safetensors",
+    "infer-tokenizer-json",
     "infer-model-llama",
     "infer-server",
     "infer-openai",

@@ -29,7 +29,7 @@ GREEDY = SamplingParams(temperature=0.0, max_tokens=COUNT, ignore_eos=True)
 def model_file(request: pytest.FixtureRequest) -> Path:
     index = discover()
     config = config_from_options(index, {"model.name": request.param})
-    return ensure_model(config.model.name, config.load, index).path
+    return ensure_model(config, index).path
 
 
 @pytest.fixture(scope="module")

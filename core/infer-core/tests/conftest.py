@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-from infer.text.tokenizer import JsonTokenizer
 from infer_api.tokenizers import TokenizerSource
+from infer_tokenizer_json.tokenizer import JsonTokenizer
 
 CORPUS = [
     "Seven green bottles hang on the wall, and one more by the door.",

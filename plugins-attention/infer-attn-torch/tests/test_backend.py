@@ -6,20 +6,11 @@ import torch
 from infer_api.specs import AttentionSite, AttentionSpec
 from infer_attn_torch.backend import TorchAttention
 from infer_attn_torch.options import TorchAttentionOptions
-from infer_attn_torch.reference import attend_reference
 from infer_testkit.paged import PagedRun
-from infer_testkit.reference import attend
 
 
 def make(**options: int) -> TorchAttention:
     return TorchAttention(TorchAttentionOptions(**options))
-
-
-@pytest.mark.parametrize("more", [{}, {"window": 5}, {"softcap": 0.7}, {"causal": False}])
-def test_the_reference_beside_the_backend_equals_the_kit_s(more: dict) -> None:
-    spec = AttentionSpec(6, 2, 8, 0.3, **more)
-    q, k, v = torch.randn(4, 6, 8).double(), torch.randn(11, 2, 8).double(), torch.randn(11, 2, 8).double()
-    torch.testing.assert_close(attend_reference(q, k, v, spec), attend(q, k, v, spec))
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,10 @@ from pathlib import Path
 import torch
 
 from infer.model.factory import CoreLayerFactory
-from infer.model.safetensors import SafetensorsCheckpoint
 from infer.ops.table import OpTable
 from infer_api.specs import ModelFacts
 from infer_model_gemma.family import GemmaFamily
-from infer_testkit.plugin import make_plugin
+from infer_testkit.plugin import find_manifest, load_implementation, make_plugin
 from infer_testkit.tiny_checkpoints import make_gemma3
 
 
@@ -20,7 +19,8 @@ class OnesInBfloat16(torch.nn.Module):
 
 
 def facts(folder: Path) -> ModelFacts:
-    return GemmaFamily().facts(SafetensorsCheckpoint(folder, None).config())
+    checkpoint = load_implementation(find_manifest("loaders", "safetensors"))(folder, None)
+    return GemmaFamily().facts(checkpoint.config())
 
 
 def factory() -> CoreLayerFactory:

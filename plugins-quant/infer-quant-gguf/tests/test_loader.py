@@ -64,6 +64,6 @@ def test_a_file_without_tokenizer_has_none(path: Path) -> None:
 
 
 def test_rope_factors_in_a_tensor_are_part_of_the_configuration(write_gguf) -> None:
-    factors = torch.tensor([1.0, 1.5, 8.0])
+    factors = torch.tensor([1.0, 1.5, 8.0]).numpy()
     path = write_gguf(keys={}, tensors={"rope_freqs.weight": (factors, "F32")})
     assert GgufCheckpoint(path).config().values["rope_freqs.weight"] == [1.0, 1.5, 8.0]

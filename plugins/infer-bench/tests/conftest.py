@@ -60,7 +60,9 @@ class FakeContext:
     @property
     def config(self) -> Any:
         return SimpleNamespace(
-            model=SimpleNamespace(name=self.model, dtype="float32"), parallel=SimpleNamespace(threads=2)
+            model=SimpleNamespace(name=self.model, dtype="float32"),
+            platform=SimpleNamespace(name="auto"),
+            plugin_options={"platforms": {"cpu": {"threads": 2}}},
         )
 
     def open_llm(self) -> FakeEngine:

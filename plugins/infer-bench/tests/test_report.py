@@ -35,7 +35,8 @@ def test_the_file_has_settings_runs_medians_and_ratios(results: Results, context
     path = tmp_path / "out.json"
     write_json(str(path), facts("throughput", context.config, workload, warmup=1, repeat=2), results)
     data = json.loads(path.read_text())
-    assert (data["bench"], data["model"], data["dtype"], data["threads"]) == ("throughput", "tiny", "float32", 2)
+    assert (data["bench"], data["model"], data["dtype"]) == ("throughput", "tiny", "float32")
+    assert (data["platform"], data["platform_options"]) == ("auto", {"cpu": {"threads": 2}})
     assert data["workload"] == {"num_prompts": 3, "input_len": 5, "output_len": 2, "seed": 7}
     assert data["contenders"]["infer"] == {"median": {"speed": 1234.5, "gap": None}, "runs": [{"speed": 1234.5}]}
     assert data["ratios"] == {"transformers": {"speed": 2.0, "gap": None}}

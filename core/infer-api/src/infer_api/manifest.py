@@ -323,7 +323,7 @@ class SourceSupport:
             try:
                 re.compile(expression)
             except re.error as error:
-                raise PluginError(f"source {self.prefix!r}: {expression!r} is no regular expression: {error}") from error
+                raise PluginError(f"source {self.prefix!r}: {expression!r} is no pattern: {error}") from error
 
 
 @dataclass(frozen=True, kw_only=True)

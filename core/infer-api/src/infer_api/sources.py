@@ -18,9 +18,9 @@ from infer_api.errors import ModelError
 __all__ = ["Expect", "FetchRequest", "ModelFormats", "ModelSource", "check_sha256"]
 
 Expect = Callable[[int, int], None]
-"""Called as (bytes to download, most bytes on the disk at once) as soon as they are known, before they arrive.
+"""Called as (bytes to download, bytes that the disk must still have room for) as soon as both are known.
 
-Gives the progress bar its end. Raises ModelError when the disk has too little space.
+Gives the progress bar its end. Raises ModelError when there is too little space.
 """
 
 

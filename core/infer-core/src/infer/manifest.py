@@ -2,25 +2,9 @@
 
 from __future__ import annotations
 
-from infer_api.manifest import (
-    ExecutorPlugin,
-    LoaderPlugin,
-    LoaderSupport,
-    QuantizationPlugin,
-    QuantizationSupport,
-    TokenizerPlugin,
-    TokenizerSupport,
-)
+from infer_api.manifest import ExecutorPlugin, QuantizationPlugin, QuantizationSupport
 
-__all__ = ["DENSE", "INLINE", "JSON_TOKENIZER", "SAFETENSORS"]
-
-SAFETENSORS = LoaderPlugin(
-    name="safetensors",
-    summary="A folder with config.json and *.safetensors files, as Hugging Face lays them out.",
-    implementation="infer.model.safetensors:SafetensorsCheckpoint",
-    supports=LoaderSupport(dialect="hf", contains=("config.json",)),
-    priority=50,
-)
+__all__ = ["DENSE", "INLINE"]
 
 DENSE = QuantizationPlugin(
     name="dense",
@@ -33,14 +17,6 @@ DENSE = QuantizationPlugin(
         dtypes=frozenset({"float32", "bfloat16", "float16"}),
     ),
     priority=10,
-)
-
-JSON_TOKENIZER = TokenizerPlugin(
-    name="json",
-    summary="Any tokenizer.json, through the `tokenizers` library.",
-    implementation="infer.text.tokenizer:JsonTokenizer",
-    supports=TokenizerSupport(formats=frozenset({"tokenizer.json"})),
-    priority=50,
 )
 
 INLINE = ExecutorPlugin(

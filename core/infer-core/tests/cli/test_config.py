@@ -27,7 +27,7 @@ def test_json_has_value_and_source(infer) -> None:
 
 
 def test_secrets_are_hidden(infer) -> None:
-    shown = infer("config", "show", "--api-key", "top-secret", "--hf-token", "hf_secret").out
+    shown = infer("config", "show", "--api-key", "top-secret", "--wave-token", "wave_secret").out
     assert "secret" not in shown.replace("--api-key", "")
     assert "(hidden)" in shown
 

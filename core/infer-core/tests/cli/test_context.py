@@ -111,7 +111,8 @@ def test_services_open_on_a_model_that_was_fetched_before(
     assemble.open_services = open_services  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "infer.service.assemble", assemble)
     monkeypatch.setattr(
-        "infer.model.source.ensure_model", lambda name, load, index: events.append(name) or Local(name, tmp_path)
+        "infer.model.source.ensure_model",
+        lambda config, index: events.append(config.model.name) or Local("x", tmp_path),
     )
 
     async def use() -> None:

@@ -17,7 +17,7 @@ def test_no_words_show_the_commands(infer) -> None:
     shown = infer()
     assert shown.status == 0
     assert "usage: infer COMMAND" in shown.out
-    assert "  probe     Probe a model." in shown.out
+    assert "  probe    Probe a model." in shown.out
     assert infer("--help").out == shown.out
     assert infer("-h").out == shown.out
 
@@ -30,9 +30,9 @@ def test_the_version_is_printed(infer) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["chatt"], "no command is called 'chatt'. Did you mean 'chat'?"),
+        (["prob"], "no command is called 'prob'. Did you mean 'probe'?"),
         (["--port", "1"], "the first word must be a command, found --port"),
-        (["pull", "a", "b"], "infer pull does not know what to do with 'b': infer pull [NAME] [flags]"),
+        (["pull", "a", "b"], "infer pull does not know what to do with 'b': infer pull [MODEL] [flags]"),
         (["plugins"], "infer plugins needs one of list, show, found none."),
         (["plugins", "lst"], "found 'lst'. Did you mean 'list'?"),
         (["plugins", "list", "--port", "1"], "unknown flag --port."),
@@ -45,7 +45,7 @@ def test_the_version_is_printed(infer) -> None:
         ),
         (["config", "show", "--attention.wave.num-splits", "0"], "--attention.wave.num-splits must be at least 1"),
         (["config", "show", "--config", "no.yaml"], "cannot read the configuration file no.yaml"),
-        (["chat", "--help=zebra"], "help has nothing on 'zebra'"),
+        (["explain", "--help=zebra"], "help has nothing on 'zebra'"),
     ],
 )
 def test_wrong_words_end_in_one_line_and_status_2(words: list[str], message: str, infer) -> None:

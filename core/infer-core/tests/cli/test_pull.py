@@ -18,16 +18,17 @@ def test_without_a_name_the_configured_model_is_fetched(infer, tmp_path: Path, m
     asked = []
     monkeypatch.setattr(
         "infer.cli.pull.ensure_model",
-        lambda name, load, index: asked.append((name, load.home)) or Local(name, tmp_path),
+        lambda config, index: asked.append((config.model.name, config.load.home)) or Local("x", tmp_path),
     )
     infer("pull", "--download-dir", "/there")
-    infer("pull", "--model", "org/x")
-    assert asked == [("auto", "/there"), ("org/x", "~/.cache/infer")]
+    infer("pull", "--model", "shop:x")
+    infer("pull", "shop:y")
+    assert asked == [("auto", "/there"), ("shop:x", "~/.cache/infer"), ("shop:y", "~/.cache/infer")]
 
 
 def test_no_such_model_ends_in_one_line_and_status_1(infer) -> None:
-    shown = infer("pull", "smolm2")
+    shown = infer("pull", "nonsense")
     assert shown.status == 1
-    assert "no such model 'smolm2'" in shown.err
-    assert "Did you mean 'smollm2'?" in shown.err
+    assert "no such model 'nonsense'" in shown.err
+    assert "shop: shop:NAME" in shown.err
     assert shown.err.count("\n") == 1

@@ -14,9 +14,18 @@ OPTIONS = {
         "num_splits": {"type": "integer", "minimum": 1, "default": 4, "description": "Parts of a long row."},
         "fused": {"type": "boolean", "default": False, "description": "Fuse the last two steps."},
         "mode": {"$ref": "#/$defs/Mode", "default": "fast"},
+        "token": {
+            "type": "string",
+            "default": "",
+            "flags": ["--wave-token", "--port"],
+            "env": ["WAVE_TOKEN", "INFER_HOME"],
+            "secret": True,
+        },
     },
     "$defs": {"Mode": {"enum": ["fast", "exact"], "type": "string"}},
 }
+
+FAMILY = {"type": "object", "properties": {"num_splits": {"type": "integer", "default": 1}}}
 
 
 @pytest.fixture
@@ -26,7 +35,7 @@ def index() -> PluginIndex:
         [
             PluginRecord("attention", "wave", "acme-wave", "1.0", "acme_wave", data, state="compatible"),
             PluginRecord("attention", "broken", "acme-broken", "1.0", "acme_broken", {}, "failed", "it needs a moon"),
-            PluginRecord("models", "family", "acme-family", "1.0", "acme_family", data, state="compatible"),
+            PluginRecord("models", "family", "acme-family", "1.0", "acme_family", {"options": FAMILY}, "compatible"),
         ]
     )
 

@@ -30,10 +30,11 @@ def test_flags_win_over_the_environment_and_that_over_the_file(
 
 
 def test_well_known_variables_are_read(index: PluginIndex, table: OptionTable) -> None:
-    found = load(index, table, INFER_HOME="/models", HF_ENDPOINT="http://hub", HF_TOKEN="t", INFER_API_KEY="k1,k2")
+    found = load(index, table, INFER_HOME="/models", INFER_API_KEY="k1,k2", WAVE_TOKEN="t")
     assert found.config.load.home == "/models"
-    assert found.config.load.hub_endpoint == "http://hub"
     assert found.config.server.api_keys == ("k1", "k2")
+    assert found.config.options("attention", "wave") == {"token": "t"}
+    assert found.source("attention.wave.token") == "WAVE_TOKEN"
 
 
 def test_options_of_a_plugin_are_split_off_from_every_source(
@@ -102,3 +103,9 @@ def test_the_process_environment_is_read_when_none_is_given(
 ) -> None:
     monkeypatch.setenv("INFER_SERVER__PORT", "1234")
     assert load_config(index).config.server.port == 1234
+
+
+def test_a_short_spelling_stays_with_whoever_has_it(index: PluginIndex, table: OptionTable) -> None:
+    found = load(index, table, "--wave-token", "t", "--port", "9", INFER_HOME="/models")
+    assert found.config.options("attention", "wave") == {"token": "t"}
+    assert (found.config.server.port, found.config.load.home) == (9, "/models")

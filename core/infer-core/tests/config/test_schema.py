@@ -2,23 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from infer.config import schema
-from infer.config.schema import main, option_flag, plugin_options, read_schema
-
-
-def test_schema_json_is_fresh() -> None:
-    assert main(["--check"]) == 0, "run python -m infer.config.schema --write"
-
-
-def test_a_stale_schema_is_found_and_rewritten(tmp_path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
-    file = tmp_path / "schema.json"
-    file.write_text("{}")
-    monkeypatch.setattr(schema, "FILE", file)
-    assert main(["--check"]) == 1
-    assert "stale" in capsys.readouterr().err
-    assert main(["--write"]) == 0
-    assert main(["--check"]) == 0
-    assert main([]) == 2
+from infer.config.schema import option_flag, plugin_options, read_schema
 
 
 def test_an_option_has_a_flag_an_environment_name_and_a_path() -> None:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
 import os
 import signal
+import tempfile
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -128,3 +132,49 @@ async def test_a_killed_engine_process_ends_every_request() -> None:
         results = await asyncio.wait_for(asyncio.gather(*pending, return_exceptions=True), timeout=5)
         assert all(isinstance(result, EngineDeadError) for result in results)
         assert not (await client.health()).ready
+
+
+@BOTH
+async def test_a_start_that_is_cancelled_leaves_no_engine_behind(kind: type[Client]) -> None:
+    client = kind()
+    starting = asyncio.create_task(client.start(make_spec(start_delay_s=0.3)))
+    await asyncio.sleep(0.1)
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    for _ in range(100):
+        engines = [thread for thread in threading.enumerate() if thread.name == "infer-engine"]
+        if not engines and not multiprocessing.active_children():
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError("the engine still runs")
+
+
+async def test_a_progress_report_that_raises_ends_the_start_and_not_in_silence() -> None:
+    def report(what: str, done: int, total: int) -> None:
+        raise ValueError("the bar is broken")
+
+    with pytest.raises(EngineDeadError, match="the bar is broken"):
+        await asyncio.wait_for(ProcessClient().start(make_spec(), report), timeout=20)
+
+
+async def test_a_folder_whose_name_is_too_long_for_a_socket_is_an_error_that_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep = tmp_path / ("x" * 120)
+    deep.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(deep))
+    with pytest.raises(ConfigError, match="TMPDIR"):
+        await ProcessClient().start(make_spec())
+    assert list(deep.iterdir()) == []
+
+
+@BOTH
+async def test_a_reader_that_is_cancelled_aborts_its_request(kind: type[Client]) -> None:
+    async with started(kind, step_delay_s=0.01) as client:
+        reading = asyncio.create_task(tokens_of(client, make_request("r", max_tokens=50)))
+        await asyncio.sleep(0.1)
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+        await until_idle(client)
+        assert (await client.stats()).generated_tokens < 40

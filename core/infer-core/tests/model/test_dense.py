@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 import torch
 
-from infer.model.dense import DenseEmbedding, DenseQuant, DenseTensor, Matrix
+from infer.model.dense import DenseEmbedding, DenseQuant, Matrix
 from infer_api.errors import ModelError
 from infer_api.loaders import TensorInfo
 from infer_api.quantization import StoredPart
 from infer_api.specs import CheckpointConfig, EmbeddingSpec, LinearSpec, Part
+from infer_testkit.fakes.checkpoint import MemoryTensor
 
 CPU = torch.device("cpu")
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
@@ -21,7 +22,7 @@ def seeded(*shape: int, seed: int = 0) -> torch.Tensor:
 
 
 def stored(part: Part, weight: torch.Tensor) -> StoredPart:
-    return StoredPart(part, {"weight": DenseTensor(weight)})
+    return StoredPart(part, {"weight": MemoryTensor(weight)})
 
 
 class Listing:
@@ -91,7 +92,7 @@ def test_a_part_of_the_wrong_shape_is_named() -> None:
 def test_a_tied_table_serves_look_ups_and_scores(dtype: torch.dtype) -> None:
     table, h, ids = seeded(40, 8).to(dtype), seeded(3, 8, seed=1).to(dtype), torch.tensor([7, 0, 39])
     method = DenseEmbedding()
-    finished = method.finalize(EmbeddingSpec("embed", 40, 8, "head", tied=True), DenseTensor(table), CPU, dtype)
+    finished = method.finalize(EmbeddingSpec("embed", 40, 8, "head", tied=True), MemoryTensor(table), CPU, dtype)
     assert torch.equal(method.lookup(ids, finished), table[ids])
     torch.testing.assert_close(
         method.logits(h, finished), h @ table.t(), atol=0.1 if dtype != torch.float32 else 1e-5, rtol=0.02
@@ -104,24 +105,11 @@ def test_a_very_large_tied_table_is_not_copied(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("infer.model.dense.MAX_COPY_BYTES", 100)
     table, h = seeded(40, 8), seeded(3, 8, seed=1)
     method = DenseEmbedding()
-    rows, scores = method.finalize(EmbeddingSpec("embed", 40, 8, tied=True), DenseTensor(table), CPU, torch.float32)
+    rows, scores = method.finalize(EmbeddingSpec("embed", 40, 8, tied=True), MemoryTensor(table), CPU, torch.float32)
     assert rows is not None
     assert scores is not None
     assert scores.values().data_ptr() == rows.data_ptr()
     torch.testing.assert_close(method.logits(h, (rows, scores)), h @ table.t(), atol=1e-5, rtol=1e-5)
-
-
-def test_dense_tensor_is_sliced_by_logical_axes_and_copied_when_made_dense() -> None:
-    values = seeded(6, 4)
-    tensor = DenseTensor(values)
-    assert (tensor.shape, tensor.format) == ((6, 4), "dense.float32")
-    assert torch.equal(tensor.narrow(0, 1, 2).dense(torch.float32), values[1:3])
-    assert torch.equal(tensor.narrow(1, 2, 2).dense(torch.float32), values[:, 2:])
-    assert torch.equal(tensor.take_rows(torch.tensor([5, 0])).components()["weight"], values[[5, 0]])
-    copy = tensor.narrow(1, 2, 2).dense(torch.float32)
-    assert copy.is_contiguous()
-    assert copy.data_ptr() != values[:, 2:].data_ptr()
-    assert DenseTensor(values.bfloat16()).format == "dense.bfloat16"
 
 
 def test_match_takes_plain_checkpoints_only() -> None:

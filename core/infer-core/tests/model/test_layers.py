@@ -5,11 +5,12 @@ import logging
 import pytest
 import torch
 
-from infer.model.dense import DenseQuant, DenseTensor
+from infer.model.dense import DenseQuant
 from infer.model.layers import EmbeddingLayer, LinearLayer, NormLayer
 from infer.ops.table import OpTable
 from infer_api.quantization import Component
 from infer_api.specs import EmbeddingSpec, Epilogue, LinearSpec, Part
+from infer_testkit.fakes.checkpoint import MemoryTensor
 
 CPU = torch.device("cpu")
 OPS = OpTable([], "cpu", "float32")
@@ -20,8 +21,8 @@ def seeded(*shape: int, seed: int = 0) -> torch.Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
-def found(**tensors: torch.Tensor) -> dict[str, dict[str, DenseTensor]]:
-    return {name: {"weight": DenseTensor(tensor)} for name, tensor in tensors.items()}
+def found(**tensors: torch.Tensor) -> dict[str, dict[str, MemoryTensor]]:
+    return {name: {"weight": MemoryTensor(tensor)} for name, tensor in tensors.items()}
 
 
 def linear(epilogue: Epilogue = "none", bias: bool = False) -> LinearLayer:

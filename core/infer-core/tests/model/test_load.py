@@ -5,27 +5,24 @@ Tied and untied heads are case B67.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import save_file
 
-from infer.model.dense import DenseQuant, DenseTensor
+from infer.model.dense import DenseQuant
 from infer.model.factory import CoreLayerFactory
 from infer.model.load import build_and_load
-from infer.model.safetensors import SafetensorsCheckpoint
 from infer.ops.table import OpTable
 from infer_api.errors import ModelError
 from infer_api.loaders import TensorInfo
 from infer_api.quantization import Component, StoredPart
 from infer_api.specs import CheckpointConfig, EmbeddingSpec, LinearSpec, ModelFacts, Part
 from infer_api.weights import Ignore, InterleavedRows, RowRange, WeightMap, WeightRule
+from infer_testkit.fakes.checkpoint import MemoryCheckpoint, MemoryTensor
 
 WIDTH, HIDDEN, VOCAB, LAYERS = 8, 12, 20, 2
 CPU = torch.device("cpu")
@@ -99,10 +96,8 @@ def reference_logits(tensors: Mapping[str, torch.Tensor], ids: torch.Tensor, hea
     return x @ tensors[head].t()
 
 
-def write(folder: Path, tensors: Mapping[str, torch.Tensor], **config: Any) -> SafetensorsCheckpoint:
-    (folder / "config.json").write_text(json.dumps({"architectures": ["TwoLayers"], **config}))
-    save_file(dict(tensors), folder / "model.safetensors")
-    return SafetensorsCheckpoint(folder, None)
+def checkpoint_of(tensors: Mapping[str, torch.Tensor], **config: Any) -> MemoryCheckpoint:
+    return MemoryCheckpoint({"architectures": ["TwoLayers"], **config}, tensors)
 
 
 def make_factory(quant: Any = None, dtype: torch.dtype = torch.float32) -> CoreLayerFactory:
@@ -120,108 +115,106 @@ def load(checkpoint: Any, family: Family | None = None, quant: Any = None, **opt
 IDS = torch.tensor([3, 0, 19, 7])
 
 
-def test_a_loaded_model_computes_what_its_tensors_say(tmp_path: Path) -> None:
+def test_a_loaded_model_computes_what_its_tensors_say() -> None:
     tensors = tensors_of_a_model(head=True)
-    model = load(write(tmp_path, tensors))
+    model = load(checkpoint_of(tensors))
     torch.testing.assert_close(model(IDS), reference_logits(tensors, IDS, "lm_head.weight"), atol=1e-5, rtol=1e-5)
     assert not model.training
 
 
-def test_stored_types_are_converted_to_the_activation_type(tmp_path: Path) -> None:
+def test_stored_types_are_converted_to_the_activation_type() -> None:
     tensors = {name: tensor.bfloat16() for name, tensor in tensors_of_a_model(head=True).items()}
     expected = reference_logits({name: tensor.float() for name, tensor in tensors.items()}, IDS, "lm_head.weight")
-    torch.testing.assert_close(load(write(tmp_path, tensors))(IDS), expected, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(load(checkpoint_of(tensors))(IDS), expected, atol=1e-5, rtol=1e-5)
 
 
 # --- output head: tied or not, there or not ------------------------------------------------------------------------
 
 
-def test_tied_and_absent_scores_with_the_embedding(tmp_path: Path) -> None:
+def test_tied_and_absent_scores_with_the_embedding() -> None:
     tensors = tensors_of_a_model()
-    model = load(write(tmp_path, tensors, tie_word_embeddings=True))
+    model = load(checkpoint_of(tensors, tie_word_embeddings=True))
     torch.testing.assert_close(model(IDS), reference_logits(tensors, IDS, "embed.weight"), atol=1e-5, rtol=1e-5)
 
 
-def test_tied_and_present_and_equal_loads_in_silence(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_tied_and_present_and_equal_loads_in_silence(caplog: pytest.LogCaptureFixture) -> None:
     tensors = tensors_of_a_model()
     tensors["lm_head.weight"] = tensors["embed.weight"].clone()
-    model = load(write(tmp_path, tensors, tie_word_embeddings=True))
+    model = load(checkpoint_of(tensors, tie_word_embeddings=True))
     torch.testing.assert_close(model(IDS), reference_logits(tensors, IDS, "embed.weight"), atol=1e-5, rtol=1e-5)
     assert not caplog.records
 
 
-def test_tied_and_present_and_different_uses_the_head_and_warns(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_tied_and_present_and_different_uses_the_head_and_warns(caplog: pytest.LogCaptureFixture) -> None:
     tensors = tensors_of_a_model(head=True)
     with caplog.at_level(logging.WARNING):
-        model = load(write(tmp_path, tensors, tie_word_embeddings=True))
+        model = load(checkpoint_of(tensors, tie_word_embeddings=True))
     torch.testing.assert_close(model(IDS), reference_logits(tensors, IDS, "lm_head.weight"), atol=1e-5, rtol=1e-5)
     assert "ties the output head" in caplog.text
 
 
-def test_untied_and_absent_is_an_error_naming_slot_and_tensor(tmp_path: Path) -> None:
+def test_untied_and_absent_is_an_error_naming_slot_and_tensor() -> None:
     with pytest.raises(
         ModelError, match=r"1 weights .* not in the checkpoint: head \(tensor lm_head\.weight is missing\)"
     ):
-        load(write(tmp_path, tensors_of_a_model(), tie_word_embeddings=False))
+        load(checkpoint_of(tensors_of_a_model(), tie_word_embeddings=False))
 
 
 # --- everything is filled, everything is used ----------------------------------------------------------------------
 
 
-def test_missing_tensors_are_counted_and_the_first_are_named(tmp_path: Path) -> None:
+def test_missing_tensors_are_counted_and_the_first_are_named() -> None:
     tensors = {name: tensor for name, tensor in tensors_of_a_model(head=True).items() if not name.startswith("h.")}
     with pytest.raises(
         ModelError, match=r"10 weights .*layers\.0\.norm \(tensor h\.0\.norm\.weight is missing\).*and 5 more"
     ):
-        load(write(tmp_path, tensors))
+        load(checkpoint_of(tensors))
 
 
-def test_a_slot_without_a_rule_is_an_error(tmp_path: Path) -> None:
+def test_a_slot_without_a_rule_is_an_error() -> None:
     family = Family(rules=RULES[:-1])
     with pytest.raises(ModelError, match=r"layers\.0\.down\.bias \(no rule of the model plugin fills it\)"):
-        load(write(tmp_path, tensors_of_a_model(head=True)), family)
+        load(checkpoint_of(tensors_of_a_model(head=True)), family)
 
 
-def test_a_tensor_that_nobody_takes_is_an_error_unless_ignored(tmp_path: Path) -> None:
+def test_a_tensor_that_nobody_takes_is_an_error_unless_ignored() -> None:
     tensors = tensors_of_a_model(head=True)
     tensors |= {
         "h.0.rotary.inv_freq": torch.ones(2),
         "h.1.rotary.inv_freq": torch.ones(2),
         "h.0.up.bias": torch.ones(3),
     }
-    checkpoint = write(tmp_path, tensors)
+    checkpoint = checkpoint_of(tensors)
     with pytest.raises(ModelError, match=r"3 tensors of the checkpoint belong to no part .*h\.0\.up\.bias"):
         load(checkpoint)
     with pytest.raises(ModelError, match=r"1 tensors .*: h\.0\.up\.bias"):
         load(checkpoint, Family(ignored=(Ignore("h.*.rotary.inv_freq", "recomputed"),)))
 
 
-def test_rules_for_one_slot_are_alternatives(tmp_path: Path) -> None:
+def test_rules_for_one_slot_are_alternatives() -> None:
     tensors = tensors_of_a_model(head=True)
     renamed = {name.replace("embed", "wte"): tensor for name, tensor in tensors.items()}
     family = Family(rules=(*RULES, WeightRule("embed", "wte.weight")))
-    model = load(write(tmp_path, renamed), family)
+    model = load(checkpoint_of(renamed), family)
     torch.testing.assert_close(model(IDS), reference_logits(tensors, IDS, "lm_head.weight"), atol=1e-5, rtol=1e-5)
 
 
-def test_a_wrong_shape_names_slot_tensor_and_both_shapes(tmp_path: Path) -> None:
+def test_a_wrong_shape_names_slot_tensor_and_both_shapes() -> None:
     tensors = tensors_of_a_model(head=True)
     tensors["h.1.down.weight"] = torch.zeros(WIDTH, HIDDEN + 1)
     message = r"weight 'layers\.1\.down' must be \[8, 12\], but tensor 'h\.1\.down\.weight' gives \[8, 13\]"
     with pytest.raises(ModelError, match=message):
-        load(write(tmp_path, tensors))
+        load(checkpoint_of(tensors))
 
 
-def test_a_fused_tensor_that_is_too_short_is_named(tmp_path: Path) -> None:
+def test_a_fused_tensor_that_is_too_short_is_named() -> None:
     tensors = tensors_of_a_model(head=True)
     tensors["h.0.gate_up.weight"] = torch.zeros(2 * HIDDEN - 1, WIDTH)
     with pytest.raises(ModelError, match=r"'h\.0\.gate_up\.weight' has 23 rows, but rows 12 to 24 are needed"):
-        load(write(tmp_path, tensors))
+        load(checkpoint_of(tensors))
 
 
-def test_interleaved_rows_are_put_back_head_by_head(tmp_path: Path) -> None:
+def test_interleaved_rows_are_put_back_head_by_head() -> None:
     tensors = tensors_of_a_model(head=True)
     stored = dict(tensors)
     for i in range(LAYERS):
@@ -230,33 +223,33 @@ def test_interleaved_rows_are_put_back_head_by_head(tmp_path: Path) -> None:
         stored[f"h.{i}.down.weight"] = tensors[f"h.{i}.down.weight"][order]
         stored[f"h.{i}.down.bias"] = tensors[f"h.{i}.down.bias"][order]
     rules = [WeightRule(rule.slot, rule.source, InterleavedRows(2)) if "down" in rule.slot else rule for rule in RULES]
-    model = load(write(tmp_path, stored), Family(rules=tuple(rules)))
+    model = load(checkpoint_of(stored), Family(rules=tuple(rules)))
     torch.testing.assert_close(model(IDS), reference_logits(tensors, IDS, "lm_head.weight"), atol=1e-5, rtol=1e-5)
 
 
-def test_rows_that_heads_cannot_share_are_an_error(tmp_path: Path) -> None:
+def test_rows_that_heads_cannot_share_are_an_error() -> None:
     rules = [WeightRule(rule.slot, rule.source, InterleavedRows(3)) if "down" in rule.slot else rule for rule in RULES]
     with pytest.raises(ModelError, match="has 8 rows, which 3 heads of pairs cannot share"):
-        load(write(tmp_path, tensors_of_a_model(head=True)), Family(rules=tuple(rules)))
+        load(checkpoint_of(tensors_of_a_model(head=True)), Family(rules=tuple(rules)))
 
 
 # --- memory and progress -------------------------------------------------------------------------------------------
 
 
-def test_a_model_larger_than_memory_is_refused_before_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_larger_than_memory_is_refused_before_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     tensors = {name: tensor.bfloat16() for name, tensor in tensors_of_a_model(head=True).items()}
     needed = 4 * sum(tensor.numel() for tensor in tensors.values())
-    checkpoint = write(tmp_path, tensors)
+    checkpoint = checkpoint_of(tensors)
     load(checkpoint, available_bytes=needed)
     monkeypatch.setattr(checkpoint, "read", lambda name: pytest.fail("data was read"))
     with pytest.raises(ModelError, match=r"need \S+ KiB of memory in float32, but only \S+ KiB are available"):
         load(checkpoint, available_bytes=needed - 1)
 
 
-def test_progress_counts_every_tensor_once_up_to_all_bytes(tmp_path: Path) -> None:
+def test_progress_counts_every_tensor_once_up_to_all_bytes() -> None:
     tensors = tensors_of_a_model(head=True)
     reports: list[tuple[str, int, int]] = []
-    load(write(tmp_path, tensors), progress=lambda *report: reports.append(report))
+    load(checkpoint_of(tensors), progress=lambda *report: reports.append(report))
     assert sorted(name for name, _, _ in reports) == sorted(tensors)
     done = [report[1] for report in reports]
     assert done == sorted(done)
@@ -297,9 +290,9 @@ class PackedCheckpoint:
             if name.startswith("h.") and tensor.ndim == 2:
                 step = tensor.abs().amax(1) / 127
                 self.stored[name] = Packed((tensor / step[:, None]).round().to(torch.int8))
-                self.stored[name.removesuffix(".weight") + ".step"] = DenseTensor(step)
+                self.stored[name.removesuffix(".weight") + ".step"] = MemoryTensor(step)
             else:
-                self.stored[name] = DenseTensor(tensor)
+                self.stored[name] = MemoryTensor(tensor)
         self.stored.pop(without, None)
 
     def config(self) -> CheckpointConfig:

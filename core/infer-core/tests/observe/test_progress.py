@@ -23,6 +23,15 @@ def test_an_unknown_total_is_no_error() -> None:
     assert "fetching x" in out.getvalue()
 
 
+def test_no_size_is_shown_before_anything_was_loaded() -> None:
+    out = io.StringIO()
+    with byte_progress("loading x", stream=out, shown=True) as report:
+        report(0, None)
+    assert "loading x" in out.getvalue()
+    assert "/?" not in out.getvalue()
+    assert "byte" not in out.getvalue()
+
+
 def test_nothing_is_printed_where_no_terminal_is() -> None:
     out = io.StringIO()
     with byte_progress("loading x", stream=out) as report:

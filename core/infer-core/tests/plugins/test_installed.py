@@ -25,7 +25,7 @@ def test_only_groups_of_infer_are_read_and_comments_are_left_out(site: Any) -> N
 def test_the_default_is_sys_path() -> None:
     installed = read_installed()
     assert "infer-core" in installed.versions
-    assert {entry.distribution for entry in installed.group("loaders")} >= {"infer-core"}
+    assert {entry.distribution for entry in installed.group("quantization")} >= {"infer-core"}
 
 
 def test_a_folder_that_is_named_twice_counts_once(site: Any) -> None:

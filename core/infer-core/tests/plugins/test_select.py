@@ -11,8 +11,8 @@ from infer.plugins.select import (
     fits_attention,
     fits_loader,
     fits_model,
-    fits_platform,
     fits_quantization,
+    fits_source,
     fits_tokenizer,
     select,
 )
@@ -65,6 +65,25 @@ def test_an_explicit_choice_that_does_not_fit_is_an_error_with_the_reason() -> N
 def test_an_explicit_choice_that_is_not_installed_is_an_error() -> None:
     with pytest.raises(PluginError, match="Did you mean 'good'"):
         select(PluginIndex([record("good")]), "attention", "goood", everything)
+
+
+def broken(record: PluginRecord) -> Reason | None:
+    if record.name == "broken":
+        raise PluginError("its library is missing")
+    return None
+
+
+def test_a_plugin_that_breaks_when_it_is_asked_loses_and_harms_no_other() -> None:
+    index = PluginIndex([record("broken", 90, "platforms"), record("good", 10, "platforms")])
+    selection = select(index, "platforms", "auto", broken)
+    assert selection.winner.name == "good"
+    assert [reason.text for _, reason in selection.losers] == ["its library is missing"]
+
+
+def test_a_plugin_that_breaks_is_an_error_when_it_is_asked_for_by_name() -> None:
+    index = PluginIndex([record("broken", 90, "platforms"), record("good", 10, "platforms")])
+    with pytest.raises(PluginError, match="'broken' cannot be used: its library is missing"):
+        select(index, "platforms", "broken", broken)
 
 
 def test_a_tie_is_an_error_naming_both_and_the_option() -> None:
@@ -185,12 +204,14 @@ def test_models_fit_by_architecture_and_dialect() -> None:
     assert fits_model("x", "onnx")(family) == Reason("it serves none of dialect 'onnx', not 'x'")
 
 
-def test_platforms_fit_by_device_and_dtype() -> None:
-    platform = record("x", kind="platforms", device_type="cuda", dtypes=["float16"])
-    assert fits_platform()(platform) is None
-    assert fits_platform("cuda", "float16")(platform) is None
-    assert fits_platform("cpu")(platform) == Reason("it drives 'cuda' devices, not 'cpu'")
-    assert fits_platform("cuda", "float32")(platform) == Reason("it computes in float16, not float32")
+def test_sources_fit_by_prefix_or_by_what_bare_names_look_like() -> None:
+    shop = record("x", prefix="shop:", bare="[a-z]+/[a-z]+", usage="shop:NAME")
+    assert [name for name in ("shop:x", "a/b", "a/b/c", "a", "shop") if fits_source(name)(shop) is None] == [
+        "shop:x",
+        "a/b",
+    ]
+    assert fits_source("a")(shop) == Reason("it serves names such as shop:NAME")
+    assert fits_source("a")(record("y")) is not None
 
 
 def test_quantization_fits_by_dialect_method_device_and_dtype() -> None:

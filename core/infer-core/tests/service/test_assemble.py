@@ -9,10 +9,10 @@ from infer.config.sections import InferConfig
 from infer.plugins.discovery import PluginIndex, PluginRecord
 from infer.plugins.pluginset import PinnedPlugin, PluginSet
 from infer.service.assemble import generation_defaults, open_services
-from infer.text.tokenizer import JsonTokenizer
 from infer_api.errors import ConfigError, ModelError
 from infer_api.requests import SamplingParams
 from infer_api.tokenizers import TokenizerSource
+from infer_tokenizer_json.tokenizer import JsonTokenizer
 
 INDEX = PluginIndex(
     [
@@ -22,6 +22,7 @@ INDEX = PluginIndex(
         PluginRecord("attention", "broken", "other", "2.0", "other", {}, "failed", "no such module"),
     ]
 )
+TINY = InferConfig().replace(model={"served_names": ("tiny",)})
 PINNED = PluginSet((PinnedPlugin("attention", "torch", "infer-attn-torch", "1.0", "infer_attn_torch", "a:B"),))
 
 
@@ -77,12 +78,12 @@ async def test_services_hold_what_routes_need_and_closing_ends_the_engine(starte
 async def test_the_engine_is_closed_when_serving_fails(started) -> None:
     start = started()
     with pytest.raises(ZeroDivisionError):
-        async with open_services(InferConfig(), INDEX, start=start):
+        async with open_services(TINY, INDEX, start=start):
             raise ZeroDivisionError
     assert start.engine.is_closed
     bad = started(chat_templates={"default": "{% if %}"})
     with pytest.raises(ModelError, match="line 1"):
-        async with open_services(InferConfig(), INDEX, start=bad):
+        async with open_services(TINY, INDEX, start=bad):
             pass
     assert bad.engine.is_closed
 
@@ -91,26 +92,30 @@ async def test_the_vocabulary_is_the_smaller_of_tokenizer_and_output_layer(start
     """B74."""
     size = byte_level.get_vocab_size()
     for width, expected in ((size + 20, size), (size - 2, size - 2)):
-        async with open_services(InferConfig(), INDEX, start=started(vocab_size=width)) as services:
+        async with open_services(TINY, INDEX, start=started(vocab_size=width)) as services:
             assert services.models[0].vocab_size == expected
 
 
 async def test_names_come_from_the_models_name(started, tmp_path) -> None:
-    for name, expected in (("auto", "smollm2"), (str(tmp_path), tmp_path.name), ("org/some-model", "org/some-model")):
+    source = PluginRecord(
+        "model_sources", "shop", "acme", "1.0", "acme", {"supports": {"prefix": "shop:", "pattern": ".+"}}, "compatible"
+    )
+    index = PluginIndex([*INDEX.records(), source])
+    for name, expected in ((str(tmp_path), tmp_path.name), ("shop:some-model", "some-model")):
         config = InferConfig().replace(model={"name": name})
-        async with open_services(config, INDEX, start=started()) as services:
+        async with open_services(config, index, start=started()) as services:
             assert services.models[0].id == expected
 
 
 async def test_a_model_without_a_template_is_told_of_at_start(started, caplog) -> None:
     """B50."""
     with caplog.at_level(logging.WARNING):
-        async with open_services(InferConfig(), INDEX, start=started()) as services:
+        async with open_services(TINY, INDEX, start=started()) as services:
             assert not services.models[0].has_chat_template
     assert "--chat-template" in caplog.text
     caplog.clear()
     with caplog.at_level(logging.WARNING):
-        config = InferConfig().replace(model={"chat_template": "{{ messages }}"})
+        config = TINY.replace(model={"chat_template": "{{ messages }}"})
         async with open_services(config, INDEX, start=started()) as services:
             assert services.models[0].has_chat_template
     assert caplog.text == ""
@@ -132,7 +137,7 @@ async def test_recommended_sampling_is_on_the_card_and_said_at_start(started, ca
     """B73."""
     with caplog.at_level(logging.INFO):
         start = started(generation={"temperature": 0.6, "top_k": 20, "eos_token_id": [1]})
-        async with open_services(InferConfig(), INDEX, start=start) as services:
+        async with open_services(TINY, INDEX, start=start) as services:
             assert services.models[0].defaults == {"temperature": 0.6, "top_k": 20}
     assert "temperature 0.6, top_k 20" in caplog.text
 
@@ -143,9 +148,10 @@ async def test_recommended_sampling_is_on_the_card_and_said_at_start(started, ca
         ({}, {}),
         ({"temperature": 0.6, "top_k": 20, "do_sample": False}, {}),
         ({"temperature": 0.6, "do_sample": True, "top_p": None}, {"temperature": 0.6}),
+        ({"min_p": 0.1, "repetition_penalty": 1.05, "num_beams": 2}, {"min_p": 0.1, "repetition_penalty": 1.05}),
     ],
 )
-def test_greedy_checkpoints_recommend_nothing(generation, expected) -> None:
+def test_a_checkpoint_recommends_what_sampling_knows_and_a_greedy_one_nothing(generation, expected) -> None:
     assert generation_defaults(TokenizerSource("tokenizer.json", "{}", "x", generation=generation)) == expected
 
 
@@ -156,18 +162,18 @@ def test_a_recommended_value_that_is_no_number_is_named() -> None:
 
 
 async def test_plugins_are_listed_with_their_state_and_the_fingerprint_follows_the_set(started) -> None:
-    async with open_services(InferConfig(), INDEX, start=started()) as services:
+    async with open_services(TINY, INDEX, start=started()) as services:
         assert [(one["name"], one["state"]) for one in services.plugins] == [
             ("broken", "failed"),
             ("torch", "selected"),
         ]
         first = services.fingerprint
-    async with open_services(InferConfig(), INDEX, start=started(plugin_set=PluginSet())) as services:
+    async with open_services(TINY, INDEX, start=started(plugin_set=PluginSet())) as services:
         assert services.fingerprint != first
 
 
 async def test_a_model_without_a_tokenizer_serves_ids(started, caplog) -> None:
-    async with open_services(InferConfig(), INDEX, start=started(has_tokenizer=False)) as services:
+    async with open_services(TINY, INDEX, start=started(has_tokenizer=False)) as services:
         assert services.models[0].vocab_size == 320
         assert services.renderer.text([319]).prompt_ids == (319,)
     assert "no tokenizer" in caplog.text

@@ -78,3 +78,12 @@ def test_closing_ends_the_thread_and_may_be_repeated() -> None:
     loop.close()
     loop.close()
     assert not thread.is_alive()
+
+
+def test_a_loop_whose_last_user_is_its_own_work_stops_too() -> None:
+    users = [BackgroundLoop()]
+    thread, loop = users[0]._thread, users[0]._loop
+    loop.call_soon_threadsafe(users.clear)
+    thread.join(5)
+    assert not thread.is_alive()
+    loop.close()

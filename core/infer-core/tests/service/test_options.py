@@ -27,6 +27,7 @@ def no_variables(monkeypatch) -> None:
         ({"kv_cache_memory": "1GiB"}, "cache.kv_cache_memory", 2**30),
         ({"kv_cache_memory": 4096}, "cache.kv_cache_memory", 4096),
         ({"attention": "torch"}, "attention.name", "torch"),
+        ({"tokenizer": "some/folder"}, "model.tokenizer", "some/folder"),
         ({"cache.block_tokens": 32}, "cache.block_tokens", 32),
         ({"gpu_memory_utilization": 0.5}, "cache.memory_fraction", 0.5),
         ({"engine_process": "inline"}, "parallel.engine_process", "inline"),

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from infer.text.tokenizer import JsonTokenizer
 from infer_api.errors import EngineDeadError, RequestError
 from infer_api.requests import SamplingParams
 from infer_api.services import Finished, Rendered, TextDelta, Usage
+from infer_tokenizer_json.tokenizer import JsonTokenizer
 
 
 async def events_of(pipeline, prompts, **fields) -> list:

@@ -4,8 +4,8 @@ import pytest
 
 from infer.service.renderer import TextRenderer
 from infer.text.chat_template import ChatTemplate
-from infer.text.tokenizer import JsonTokenizer
 from infer_api.errors import RequestError
+from infer_tokenizer_json.tokenizer import JsonTokenizer
 
 TEMPLATE = "{% for m in messages %}<|im_start|>{{ m.role }}: {{ m.content }}<|im_end|>{% endfor %}{{ mood }}"
 

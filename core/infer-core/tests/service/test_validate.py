@@ -169,3 +169,9 @@ def test_max_tokens_beyond_the_room_is_refused_with_what_fits(check) -> None:
     assert error.param == "max_tokens"
     assert "at most 4" in error.message
     assert check(prompts=prompts, max_tokens=4).max_tokens == 4
+
+
+def test_a_prompt_token_that_the_model_has_no_score_for_is_refused_before_the_engine(check) -> None:
+    error = refused(check, prompts=(Rendered((5, 6)), Rendered((5, VOCAB), param="prompt[1]")))
+    assert (error.param, error.code) == ("prompt[1]", "unknown_token_id")
+    assert check(prompts=(Rendered((VOCAB - 1,)),)).n == 1

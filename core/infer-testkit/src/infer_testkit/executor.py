@@ -20,12 +20,16 @@ from infer_api.executors import WorkerSpec
 from infer_api.specs import KVSpec, KVTensor
 from infer_api.steps import SampledRow, SampleInputs, StepPlan, StepResult
 
-__all__ = ["ScriptedExecutor", "next_token", "scripted_executor"]
+__all__ = ["Refusal", "ScriptedExecutor", "next_token", "scripted_executor"]
 
 
 def next_token(token_ids: Sequence[int], vocab_size: int) -> int:
     """The token that follows `token_ids` in this world."""
     return zlib.crc32(repr(list(token_ids)).encode()) % vocab_size
+
+
+class Refusal(ConfigError):
+    """An error of the executor's own, as plugins have them."""
 
 
 @dataclass
@@ -53,9 +57,13 @@ class ScriptedExecutor:
     step_delay_s: float = 0.0
 
     def start(self, spec: WorkerSpec) -> None:
-        """`spec.config` may hold: refuse (text of a ConfigError), break_at (step that raises), step_delay_s."""
+        """`spec.config` may hold: refuse (text of a Refusal), break_at (step that raises), start_ and step_delay_s."""
+        time.sleep(spec.config.get("start_delay_s", 0.0))
+        progress = spec.extra.get("progress")
+        if progress is not None:
+            progress("scripted", 1, 1)
         if spec.config.get("refuse"):
-            raise ConfigError(spec.config["refuse"])
+            raise Refusal(spec.config["refuse"])
         self.break_at = spec.config.get("break_at", -1)
         self.step_delay_s = spec.config.get("step_delay_s", 0.0)
 

@@ -49,7 +49,8 @@ def facts(kind: str, config: Any, workload: Workload, *, warmup: int, repeat: in
         "bench": kind,
         "model": config.model.name,
         "dtype": config.model.dtype,
-        "threads": config.parallel.threads,
+        "platform": config.platform.name,
+        "platform_options": dict(config.plugin_options.get("platforms", {})),
         "workload": {
             "num_prompts": workload.num_prompts,
             "input_len": workload.input_len,

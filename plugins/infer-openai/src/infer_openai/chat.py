@@ -18,6 +18,7 @@ from infer_openai.answer import answer
 from infer_openai.bodies import ChatBody
 from infer_openai.conversation import read_messages, read_tools
 from infer_openai.envelope import Head
+from infer_openai.rendering import rendered
 from infer_openai.sampling import chat_sampling, wants_usage
 from infer_openai.served import get_card
 from infer_openai.shapes import ChatShape
@@ -42,7 +43,7 @@ async def _chat(services: Services, body: ChatBody, request: Request) -> Respons
     with_usage = wants_usage(body)
     asked = chat_sampling(body, card, services.limits)
     tools = read_tools(body.tools, body.tool_choice)
-    prompt = render_chat(services, body.messages, tools, body.chat_template_kwargs)
+    prompt = await rendered(request, lambda: render_chat(services, body.messages, tools, body.chat_template_kwargs))
     sampling = _checked(services, prompt, asked, body)
     reply_id = f"chatcmpl-{uuid4().hex}"
     head = Head(reply_id, int(time.time()), body.model or card.id, services.fingerprint)

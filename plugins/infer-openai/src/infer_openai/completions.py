@@ -16,6 +16,7 @@ from infer_openai.answer import answer
 from infer_openai.bodies import CompletionBody
 from infer_openai.disconnect import close
 from infer_openai.envelope import Head
+from infer_openai.rendering import rendered
 from infer_openai.sampling import completion_sampling, wants_usage
 from infer_openai.served import get_card
 from infer_openai.shapes import CompletionShape
@@ -38,7 +39,7 @@ def completions_router(services: Services) -> APIRouter:
 async def _complete(services: Services, body: CompletionBody, request: Request) -> Response:
     card = get_card(services.models, body.model)
     with_usage = wants_usage(body)
-    prompts = _render(services, body)
+    prompts = await rendered(request, lambda: _render(services, body))
     sampling = services.outputs.check(prompts, completion_sampling(body, card, prompts))
     reply_id = f"cmpl-{uuid4().hex}"
     events = services.outputs.stream(prompts, sampling, request_id=reply_id)

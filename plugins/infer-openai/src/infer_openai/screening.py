@@ -86,6 +86,6 @@ def _unsupported(name: str) -> RequestError:
 
 
 def _unknown(name: str, known: Collection[str]) -> RequestError:
-    near = get_close_matches(name, [*known, *IRRELEVANT], n=1)
+    near = get_close_matches(name[:80], [*known, *IRRELEVANT], n=1)
     hint = f"; did you mean {near[0]}?" if near else ""
     return RequestError(f"there is no parameter {name[:80]!r}{hint}", param=name[:80], code="unknown_parameter")

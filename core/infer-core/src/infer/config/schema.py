@@ -1,20 +1,18 @@
 """The options of `InferConfig` as plain data, read from `schema.json` with no import but json.
 
-`python -m infer.config.schema --write` rewrites it from infer.config.sections; `--check` exits 1 when it is stale.
+It is written from infer.config.sections by the repository's `make manifests`.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Group", "Option", "Schema", "option_flag", "plugin_options", "read_schema", "schema_text"]
+__all__ = ["FILE", "Group", "Option", "Schema", "option_flag", "plugin_options", "read_schema"]
 
 FILE = Path(__file__).with_name("schema.json")
 
@@ -142,52 +140,3 @@ def _group(entry: Mapping[str, Any]) -> Group:
         for item in entry["options"]
     )
     return Group(name=entry["name"], doc=entry["doc"], options=options, kind=entry.get("kind"))
-
-
-EXTRAS = ("flags", "env", "common", "secret")
-NOT_TYPE = {"default", "description", "title", *EXTRAS}
-
-
-def schema_text() -> str:
-    """What `schema.json` should hold. Imports pydantic and the sections."""
-    # By name: whoever reads the schema, a worker without pydantic among them, does not depend on the sections.
-    full = import_module("infer.config.sections").InferConfig.model_json_schema()
-    groups = []
-    for name, place in full["properties"].items():
-        if "$ref" not in place:
-            continue  # plugin_options: no group of its own
-        section = full["$defs"][place["$ref"].rpartition("/")[2]]
-        options = [_entry(key, facts) for key, facts in section.get("properties", {}).items()]
-        kind = {"kind": place["kind"]} if "kind" in place else {}
-        groups.append({"name": name, **kind, "doc": section["description"], "options": options})
-    return json.dumps({"groups": groups}, indent=1, ensure_ascii=False) + "\n"
-
-
-def _entry(name: str, facts: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "name": name,
-        "doc": " ".join(facts.get("description", "").split()),
-        "default": facts.get("default", {}),
-        "type": {key: value for key, value in facts.items() if key not in NOT_TYPE},
-        **{key: facts[key] for key in EXTRAS if facts.get(key)},
-    }
-
-
-def main(arguments: list[str]) -> int:
-    """Entry of `python -m infer.config.schema --write | --check`."""
-    if arguments not in (["--write"], ["--check"]):
-        sys.stderr.write("usage: python -m infer.config.schema --write | --check\n")
-        return 2
-    text = schema_text()
-    if FILE.exists() and FILE.read_text(encoding="utf-8") == text:
-        return 0
-    if arguments == ["--check"]:
-        sys.stderr.write(f"{FILE} is stale; run python -m infer.config.schema --write\n")
-        return 1
-    FILE.write_text(text, encoding="utf-8")
-    sys.stdout.write(f"{FILE}: written\n")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

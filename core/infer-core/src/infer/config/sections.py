@@ -1,7 +1,7 @@
 """`InferConfig`: every option of infer, said once.
 
 Type, default, bounds and the docstring under a field are all there is to write. Flag, environment name, YAML path,
-help and reference page are derived from `schema.json`, which `python -m infer.config.schema --write` makes from here.
+help and reference page are derived from `schema.json`, which the repository's `make manifests` writes from here.
 
     field                     flag                      environment                   YAML path
     cache.block_tokens        --cache.block-tokens      INFER_CACHE__BLOCK_TOKENS     cache.block_tokens
@@ -65,7 +65,7 @@ class ModelConfig(Section):
     served_names: Annotated[tuple[str, ...], said("--served-model-name", common=True)] = ()
     """Names that clients may use; the first is the one in replies. Unset: derived from the model's name."""
     tokenizer: Annotated[str | None, said("--tokenizer")] = None
-    """File tokenizer.json, folder that holds one, or model file whose tokenizer is used instead of the model's own."""
+    """Model folder, tokenizer.json, or model file whose tokenizer is used instead of the model's own."""
     max_model_len: Annotated[int | None, Field(gt=0), said("--max-model-len", common=True)] = None
     """Longest prompt plus answer in tokens. Unset: what the model was trained for."""
     dtype: Annotated[Literal["auto", "float32", "bfloat16", "float16"], said("--dtype", common=True)] = "auto"

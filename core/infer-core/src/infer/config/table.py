@@ -63,14 +63,13 @@ class OptionTable:
         self.plugin_of: dict[str, tuple[str, str, str]] = {}
         """Path of a plugin's option → (kind, plugin, option)."""
         self.by_path: dict[str, Option] = dict(schema.by_path)
-        taken = {word for option in schema.options() for word in (*option.flags, *option.env)}
+        owners = {word: option.path for option in schema.options() for word in (*option.flags, *option.env)}
         for group in schema.groups:
             for record in installed.records(group.kind) if group.kind else ():
                 for option in plugin_options(f"{group.name}.{record.name}", record.options_schema):
                     # A short spelling stays with whoever has it; the path form is always free.
-                    flags = tuple(one for one in option.flags if one not in taken)
-                    env = tuple(one for one in option.env if one not in taken)
-                    taken.update(flags, env)
+                    flags = tuple(one for one in option.flags if owners.setdefault(one, option.path) == option.path)
+                    env = tuple(one for one in option.env if owners.setdefault(one, option.path) == option.path)
                     self.by_path[option.path] = replace(option, flags=flags, env=env)
                     self.plugin_of[option.path] = (record.kind, record.name, option.name)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -44,12 +45,14 @@ async def start_client(
 ) -> StartedEngine:
     """Plan, load and start. `inline` overrides `parallel.engine_process` (an `LLM` always runs inline)."""
     plan = plan_engine(config, index)
+    tokenizer = _tokenizer(plan)  # before the weights: a damaged one is known sooner, and leaves no engine behind
     spec = EngineSpec(
         executor=plan.selections["executors"].winner.qualified,
         worker=WorkerSpec(WORKER, plan.worker.to_dict(), plan.plugin_set.to_dict()),
         max_num_seqs=plan.worker.max_num_seqs,
         max_num_batched_tokens=plan.worker.max_num_batched_tokens,
         in_flight=plan.device.in_flight,
+        log_level=logging.getLevelName(logging.getLogger("infer").getEffectiveLevel()),
     )
     is_inline = config.parallel.engine_process != "separate" if inline is None else inline
     client = InlineClient() if is_inline else ProcessClient()
@@ -58,7 +61,7 @@ async def start_client(
         client=client,
         plan=plan,
         facts=plan.facts,
-        tokenizer=_tokenizer(plan),
+        tokenizer=tokenizer,
         tokenizer_source=plan.tokenizer_source,
         max_model_len=loaded.max_model_len,
         capacity_tokens=loaded.capacity_tokens,

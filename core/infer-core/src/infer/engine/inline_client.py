@@ -7,7 +7,7 @@ import logging
 import threading
 from collections.abc import AsyncIterator, Sequence
 
-from infer.engine.loop import Abort, Add, AskStats, EngineLoop, Refused, Stop
+from infer.engine.loop import Abort, Command, EngineLoop, Refused, Stop
 from infer.engine.router import OutputRouter
 from infer.engine.start import EngineFacts, EngineSpec, Progress, load_engine
 from infer_api.errors import EngineDeadError
@@ -45,6 +45,7 @@ class InlineClient:
         self._router = OutputRouter()
         self._engine_loop: EngineLoop | None = None
         self._thread: threading.Thread | None = None
+        self._is_abandoned = False
 
     async def start(self, spec: EngineSpec, progress: Progress | None = None) -> EngineFacts:
         """Load the engine. Raises what loading raised."""
@@ -54,30 +55,21 @@ class InlineClient:
             target=self._run, args=(spec, progress, loop, ready), name="infer-engine", daemon=True
         )
         self._thread.start()
-        return await ready
-
-    async def generate(self, request: EngineRequest) -> AsyncIterator[EngineOutput]:
-        inbox = self._router.open(request.request_id)
-        self._send(Add(request))
-        finished = False
         try:
-            while not finished:
-                for output in await inbox.take():
-                    finished = output.finish_reason is not None
-                    yield output
-        finally:
-            self._router.close(request.request_id)
-            if not finished and self._router.dead is None:
-                self._send(Abort([request.request_id]))
+            return await ready
+        except BaseException:
+            self._is_abandoned = True  # also when the caller was cancelled: the thread ends once loading has
+            raise
+
+    def generate(self, request: EngineRequest) -> AsyncIterator[EngineOutput]:
+        return self._router.stream(request, self._send)
 
     async def abort(self, request_ids: Sequence[str]) -> None:
         if self._router.dead is None:
-            self._send(Abort(list(request_ids)))
+            await self._send(Abort(list(request_ids)))
 
     async def stats(self) -> EngineStats:
-        ticket, answer = self._router.ask()
-        self._send(AskStats(ticket))
-        return await answer
+        return await self._router.ask_stats(self._send)
 
     async def health(self) -> EngineHealth:
         if self._router.dead is not None:
@@ -91,7 +83,7 @@ class InlineClient:
             await asyncio.to_thread(self._thread.join)
         self._router.die("the engine was closed")
 
-    def _send(self, command: Add | Abort | AskStats) -> None:
+    async def _send(self, command: Command) -> None:
         if self._engine_loop is None:
             raise EngineDeadError("the engine has not been started")
         self._engine_loop.commands.put(command)
@@ -106,10 +98,14 @@ class InlineClient:
         try:
             engine, facts, executor = load_engine(spec, progress)
         except BaseException as error:  # noqa: BLE001 - plugin code of any kind; handed to whoever awaits `start`
-            loop.call_soon_threadsafe(ready.set_exception, error)
+            if not self._is_abandoned:
+                loop.call_soon_threadsafe(_fail, ready, error)
+            return
+        if self._is_abandoned:
+            executor.shutdown()
             return
         self._engine_loop = EngineLoop(engine, _LoopSink(loop, self._router))
-        loop.call_soon_threadsafe(ready.set_result, facts)
+        loop.call_soon_threadsafe(self._say_ready, ready, facts)
         try:
             self._engine_loop.run()
         except BaseException as error:  # noqa: BLE001 - plugin code of any kind; everybody who waits is told
@@ -117,3 +113,15 @@ class InlineClient:
             loop.call_soon_threadsafe(self._router.die, f"the engine has stopped: {type(error).__name__}: {error}")
         finally:
             executor.shutdown()
+
+    def _say_ready(self, ready: asyncio.Future[EngineFacts], facts: EngineFacts) -> None:
+        if ready.done():  # cancelled between the end of loading and now
+            assert self._engine_loop is not None
+            self._engine_loop.commands.put(Stop())
+        else:
+            ready.set_result(facts)
+
+
+def _fail(ready: asyncio.Future[EngineFacts], error: BaseException) -> None:
+    if not ready.done():
+        ready.set_exception(error)

@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from infer.model.factory import CoreLayerFactory
-from infer.model.json_files import find_json
 from infer.model.source import ensure_model
-from infer.model.tokenizer_files import TOKENIZER, read_tokenizer
 from infer.ops.table import OpTable
 from infer.plugins.discovery import PluginIndex, PluginRecord
 from infer.plugins.pluginset import PluginSet
@@ -91,9 +89,14 @@ class _Planner:
         return PluginSet.pin([record], self.config.options).make(record.kind, record.name, *arguments)
 
     def pinned(self) -> PluginSet:
-        records = [selection.winner for selection in self.selections.values()]
-        records += [record for record in self.index.records("ops") if record.state != "failed"]
-        return PluginSet.pin(records, self.config.options)
+        winners = [selection.winner for selection in self.selections.values()]
+        return PluginSet.pin([*winners, *self.ops()], self.config.options)
+
+    def ops(self) -> list[PluginRecord]:
+        """Every plugin that may offer ops, the best first; a call site takes the first offer that it gets."""
+        usable = [record for record in self.index.records("ops") if record.state != "failed"]
+        admitted = [one for one in usable if not self.index.is_third_party(one) or self.index.is_listed(one)]
+        return sorted(admitted, key=lambda record: -record.priority)
 
     def decide(self, option: str, value: object, because: str) -> None:
         self.decisions.append(Decision(option, str(value), because))
@@ -160,23 +163,20 @@ def _tokenizer_source(planner: _Planner, checkpoint: Checkpoint) -> TokenizerSou
     if own is None:
         return source
     templates = source.chat_templates or own.chat_templates
-    return replace(
-        source, eos_ids=source.eos_ids or own.eos_ids, chat_templates=templates, generation=own.generation
-    )
+    return replace(source, eos_ids=source.eos_ids or own.eos_ids, chat_templates=templates, generation=own.generation)
 
 
 def _read_tokenizer_at(planner: _Planner, path: Path) -> TokenizerSource:
     if not path.exists():
         raise ConfigError(f"--tokenizer {path}: there is no such file or folder")
-    if path.is_dir() or path.name == TOKENIZER:
-        folder = path if path.is_dir() else path.parent
-        source = read_tokenizer(folder, find_json(folder / "config.json"))
-    else:  # a file with everything in it
-        loader = select(planner.index, "loaders", "auto", fits_loader(path)).winner
-        with _opened(planner, loader, path) as checkpoint:
-            source = checkpoint.tokenizer()
+    fits = fits_loader(path)
+    if path.is_file() and all(fits(record) is not None for record in planner.index.records("loaders")):
+        path = path.parent  # one of the files of a folder
+    loader = select(planner.index, "loaders", "auto", fits_loader(path)).winner
+    with _opened(planner, loader, path) as checkpoint:
+        source = checkpoint.tokenizer()
     if source is None:
-        raise ConfigError(f"--tokenizer {path} holds no tokenizer; name a {TOKENIZER}, a folder with one, or a model file")
+        raise ConfigError(f"--tokenizer {path}: it holds no tokenizer")
     return source
 
 
@@ -300,7 +300,7 @@ def _worker_config(planner: _Planner, path: Path, dtype: str, max_len: int) -> W
         platform=chosen["platforms"],
         quantization=chosen["quantization"],
         attention=chosen["attention"],
-        ops=tuple(record.qualified for record in planner.index.records("ops") if record.state != "failed"),
+        ops=tuple(record.qualified for record in planner.ops()),
         dtype=dtype,
         kv_dtype=dtype,
         block_tokens=config.cache.block_tokens,

@@ -19,12 +19,18 @@ import zmq
 
 from infer.engine.loop import Command, EngineLoop, Refused, Stop
 from infer.engine.start import EngineSpec, load_engine
-from infer_api.errors import InferError
+from infer.observe.logs import set_up_logging
+from infer_api.errors import ConfigError, InferError, ModelError, PluginError
 from infer_api.requests import EngineOutput, EngineStats
 
-__all__ = ["Failed", "Loading", "Outputs", "Ready", "Result", "StatsAnswer", "engine_main"]
+__all__ = ["MENDABLE", "Failed", "Loading", "Outputs", "Ready", "Result", "StatsAnswer", "engine_main"]
 
 _log = logging.getLogger(__name__)
+
+_LINGER_MS = 2000
+
+MENDABLE = (ConfigError, ModelError, PluginError)
+"""Errors of which a user can mend the cause: they, and plugins' own kinds of them, are raised as such by `start`."""
 
 
 class Loading(msgspec.Struct, frozen=True, tag="loading"):
@@ -43,7 +49,7 @@ class Ready(msgspec.Struct, frozen=True, tag="ready"):
 
 
 class Failed(msgspec.Struct, frozen=True, tag="failed"):
-    """The engine could not start, or has stopped. `kind` is the name of the error's class."""
+    """The engine could not start, or has stopped. `kind` is the class in MENDABLE, else that of the error itself."""
 
     kind: str
     message: str
@@ -89,6 +95,7 @@ def engine_main(spec: EngineSpec, commands_at: str, results_at: str) -> None:
     """Entry of the engine's process. Ends on Stop, or when the engine breaks (exit status 1)."""
     # Ctrl-C goes to the whole foreground group; the serving process decides when the engine ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    set_up_logging(spec.log_level, {entry["package"] for entry in spec.worker.plugins["entries"]})
     threading.Thread(target=_end_with_parent, name="infer-parent-watch", daemon=True).start()
     context = zmq.Context(io_threads=1)
     results = context.socket(zmq.PUSH)
@@ -106,11 +113,13 @@ def engine_main(spec: EngineSpec, commands_at: str, results_at: str) -> None:
     except BaseException as error:
         if not isinstance(error, InferError):
             _log.exception("the engine has stopped")
-        sink.send(Failed(type(error).__name__, str(error)))
+        kind = next((one for one in MENDABLE if isinstance(error, one)), type(error))
+        sink.send(Failed(kind.__name__, str(error)))
         raise SystemExit(1) from error
     finally:
-        results.close(linger=2000)
-        # The reader still blocks in its own socket; the process ends with it, so the context is not terminated.
+        # Only the end of the context waits until what was sent is out; it also ends the reader.
+        results.close(linger=_LINGER_MS)
+        context.term()
 
 
 def _read(context: zmq.Context[zmq.Socket[bytes]], commands_at: str, loop: EngineLoop) -> None:
@@ -118,12 +127,16 @@ def _read(context: zmq.Context[zmq.Socket[bytes]], commands_at: str, loop: Engin
     socket.setsockopt(zmq.RCVHWM, 0)
     socket.connect(commands_at)
     decoder = msgspec.msgpack.Decoder(Command)
-    while True:
-        command = decoder.decode(socket.recv())
-        loop.commands.put(command)
-        if isinstance(command, Stop):
-            socket.close(linger=0)
-            return
+    try:
+        while True:
+            loop.commands.put(decoder.decode(socket.recv()))
+    except zmq.ContextTerminated:
+        return
+    except msgspec.DecodeError:
+        _log.exception("a command cannot be read; the engine stops")
+        loop.commands.put(Stop())
+    finally:
+        socket.close(linger=0)
 
 
 def _end_with_parent() -> None:

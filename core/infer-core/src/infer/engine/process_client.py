@@ -13,12 +13,11 @@ import msgspec
 import zmq
 import zmq.asyncio
 
-import infer_api.errors
-from infer.engine.loop import Abort, Add, AskStats, Command, Refused, Stop
-from infer.engine.process import Failed, Loading, Outputs, Ready, Result, StatsAnswer, engine_main
+from infer.engine.loop import Abort, Command, Refused, Stop
+from infer.engine.process import MENDABLE, Failed, Loading, Outputs, Ready, Result, StatsAnswer, engine_main
 from infer.engine.router import OutputRouter
 from infer.engine.start import EngineFacts, EngineSpec, Progress
-from infer_api.errors import EngineDeadError, InferError
+from infer_api.errors import ConfigError, EngineDeadError
 from infer_api.requests import EngineHealth, EngineOutput, EngineRequest, EngineStats
 
 __all__ = ["ProcessClient"]
@@ -38,30 +37,27 @@ class ProcessClient:
         self._folder = ""
         self._encoder = msgspec.msgpack.Encoder()
         self._progress: Progress | None = None
+        self._has_started = False
         self._is_closing = False
+        self._ready: asyncio.Future[EngineFacts]
 
     async def start(self, spec: EngineSpec, progress: Progress | None = None) -> EngineFacts:
         """Spawn the process and wait until the model is loaded. Raises what loading raised there."""
-        self._folder = tempfile.mkdtemp(prefix="infer-")
-        commands_at, results_at = f"ipc://{self._folder}/commands", f"ipc://{self._folder}/results"
-        self._commands = self._bind(zmq.PUSH, commands_at)
-        results = self._bind(zmq.PULL, results_at)
         self._progress = progress
-        # spawn: a forked child would inherit threads and, later, device contexts that do not survive it.
-        self._process = multiprocessing.get_context("spawn").Process(
-            target=engine_main, args=(spec, commands_at, results_at), name="infer-engine", daemon=True
-        )
-        self._process.start()
-        loop = asyncio.get_running_loop()
-        loop.add_reader(self._process.sentinel, self._on_exit)
-        ready: asyncio.Future[EngineFacts] = loop.create_future()
-        self._ready = ready
-        self._reader = asyncio.create_task(self._read(results, ready))
+        ready = self._ready = asyncio.get_running_loop().create_future()
         try:
-            return await ready
+            self._folder = tempfile.mkdtemp(prefix="infer-")
+            commands_at, results_at = f"ipc://{self._folder}/commands", f"ipc://{self._folder}/results"
+            self._commands = self._bind(zmq.PUSH, commands_at)
+            self._reader = asyncio.create_task(self._read(self._bind(zmq.PULL, results_at)))
+            self._reader.add_done_callback(self._on_reader_end)
+            self._spawn(spec, commands_at, results_at)
+            facts = await ready
         except BaseException:
             await self.close()
             raise
+        self._has_started = True
+        return facts
 
     @property
     def pid(self) -> int:
@@ -70,44 +66,25 @@ class ProcessClient:
         assert self._process.pid is not None
         return self._process.pid
 
-    async def generate(self, request: EngineRequest) -> AsyncIterator[EngineOutput]:
-        inbox = self._router.open(request.request_id)
-        await self._send(Add(request))
-        finished = False
-        try:
-            while not finished:
-                for output in await inbox.take():
-                    finished = output.finish_reason is not None
-                    yield output
-        finally:
-            self._router.close(request.request_id)
-            if not finished and self._router.dead is None:
-                await self._send(Abort([request.request_id]))
+    def generate(self, request: EngineRequest) -> AsyncIterator[EngineOutput]:
+        return self._router.stream(request, self._send)
 
     async def abort(self, request_ids: Sequence[str]) -> None:
         if self._router.dead is None:
             await self._send(Abort(list(request_ids)))
 
     async def stats(self) -> EngineStats:
-        ticket, answer = self._router.ask()
-        await self._send(AskStats(ticket))
-        return await answer
+        return await self._router.ask_stats(self._send)
 
     async def health(self) -> EngineHealth:
         if self._router.dead is not None:
             return EngineHealth(ready=False, reason=self._router.dead)
-        return EngineHealth(ready=self._process is not None)
+        return EngineHealth(ready=self._has_started)
 
     async def close(self) -> None:
         self._is_closing = True
-        process = self._process
-        if process is not None:
-            if process.is_alive() and self._router.dead is None:
-                await self._send(Stop())
-            await asyncio.to_thread(process.join, _STOP_LIMIT_S)
-            if process.is_alive():
-                process.kill()
-                await asyncio.to_thread(process.join)
+        if self._process is not None:
+            await self._stop(self._process)
         self._router.die("the engine was closed")
         if self._reader is not None:
             self._reader.cancel()
@@ -115,11 +92,38 @@ class ProcessClient:
         self._context.destroy(linger=0)
         shutil.rmtree(self._folder, ignore_errors=True)
 
+    async def _stop(self, process: BaseProcess) -> None:
+        """Ask the process to end; end it where it does not listen, as while it loads."""
+        if self._has_started:
+            # Not awaited: where the process is gone or ending by itself, nobody would ever take the command.
+            asking = asyncio.ensure_future(self._send(Stop()))
+            await asyncio.to_thread(process.join, _STOP_LIMIT_S)
+            asking.cancel()
+            await asyncio.gather(asking, return_exceptions=True)
+        if process.is_alive():
+            process.kill()
+            await asyncio.to_thread(process.join)
+
     def _bind(self, kind: int, address: str) -> zmq.asyncio.Socket:
         socket = self._context.socket(kind)
         socket.setsockopt(zmq.SNDHWM if kind == zmq.PUSH else zmq.RCVHWM, 0)
-        socket.bind(address)
+        try:
+            socket.bind(address)
+        except zmq.ZMQError as error:
+            raise ConfigError(
+                f"the engine's process cannot be reached over {address}: {error}; point TMPDIR to a folder with a "
+                "short name, or use --engine-process inline"
+            ) from error
         return socket
+
+    def _spawn(self, spec: EngineSpec, commands_at: str, results_at: str) -> None:
+        # spawn: a forked child would inherit threads and, later, device contexts that do not survive it.
+        process = multiprocessing.get_context("spawn").Process(
+            target=engine_main, args=(spec, commands_at, results_at), name="infer-engine", daemon=True
+        )
+        process.start()
+        self._process = process
+        asyncio.get_running_loop().add_reader(process.sentinel, self._on_exit)
 
     async def _send(self, command: Command) -> None:
         if self._commands is None:
@@ -144,7 +148,13 @@ class ProcessClient:
             self._ready.set_exception(error)
         self._router.die(str(error))
 
-    async def _read(self, results: zmq.asyncio.Socket, ready: asyncio.Future[EngineFacts]) -> None:
+    def _on_reader_end(self, reader: asyncio.Task[None]) -> None:
+        """What ended it (a progress report that raised, say) is told: nothing would ever arrive again."""
+        error = None if reader.cancelled() else reader.exception()
+        if error is not None:
+            self._fail(EngineDeadError(f"results of the engine cannot be read: {type(error).__name__}: {error}"))
+
+    async def _read(self, results: zmq.asyncio.Socket) -> None:
         decoder = msgspec.msgpack.Decoder(Result)
         while True:
             result = decoder.decode(await results.recv())
@@ -158,19 +168,14 @@ class ProcessClient:
                 if self._progress is not None:
                     self._progress(result.what, result.done, result.total)
             elif isinstance(result, Ready):
-                ready.set_result(EngineFacts(result.max_model_len, result.capacity_tokens))
+                self._ready.set_result(EngineFacts(result.max_model_len, result.capacity_tokens))
             else:
                 self._fail(_error_of(result))
 
 
 def _error_of(failed: Failed) -> Exception:
-    """The error as it was raised over there, when it is one of ours; else EngineDeadError."""
-    kind = getattr(infer_api.errors, failed.kind, None)
-    if (
-        isinstance(kind, type)
-        and issubclass(kind, InferError)
-        and failed.kind in ("ConfigError", "ModelError", "PluginError")
-    ):
-        error: Exception = kind(failed.message)
-        return error
+    """The error as it was raised over there, when a user can mend it; else EngineDeadError."""
+    for kind in MENDABLE:
+        if failed.kind == kind.__name__:
+            return kind(failed.message)
     return EngineDeadError(f"the engine has stopped: {failed.kind}: {failed.message}")

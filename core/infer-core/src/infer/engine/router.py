@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
+from infer.engine.loop import Abort, Add, AskStats, Command
 from infer_api.errors import EngineDeadError
-from infer_api.requests import EngineOutput, EngineStats
+from infer_api.requests import EngineOutput, EngineRequest, EngineStats
 
-__all__ = ["Inbox", "OutputRouter"]
+__all__ = ["Inbox", "OutputRouter", "Send"]
+
+Send = Callable[[Command], Awaitable[None]]
+"""Hands a command to the engine, wherever it runs."""
 
 
 class Inbox:
@@ -18,6 +22,11 @@ class Inbox:
         self._outputs: list[EngineOutput] = []
         self._error: Exception | None = None
         self._arrived = asyncio.Event()
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the engine knows no such request any more, or is gone itself."""
+        return self._error is not None
 
     def put(self, output: EngineOutput) -> None:
         self._outputs.append(output)
@@ -48,23 +57,34 @@ class OutputRouter:
         self._next_ticket = 0
         self.dead: str | None = None
 
-    def open(self, request_id: str) -> Inbox:
-        """A new inbox. Raises EngineDeadError once the engine has stopped."""
+    async def stream(self, request: EngineRequest, send: Send) -> AsyncIterator[EngineOutput]:
+        """Hand in a request and yield its outputs; leaving before the last one, in whatever way, aborts it.
+
+        Raises the RequestError that refused it, or EngineDeadError once the engine has stopped.
+        """
         self._check_alive()
+        request_id, finished = request.request_id, False
         assert request_id not in self._inboxes, "internal request ids are unique"
         inbox = self._inboxes[request_id] = Inbox()
-        return inbox
+        try:
+            await send(Add(request))
+            while not finished:
+                for output in await inbox.take():
+                    finished = output.finish_reason is not None
+                    yield output
+        finally:
+            del self._inboxes[request_id]
+            if not finished and not inbox.has_failed:
+                await send(Abort([request_id]))
 
-    def close(self, request_id: str) -> None:
-        self._inboxes.pop(request_id, None)
-
-    def ask(self) -> tuple[int, asyncio.Future[EngineStats]]:
-        """A ticket for a question, and the future of its answer."""
+    async def ask_stats(self, send: Send) -> EngineStats:
+        """Ask the engine for a snapshot. Raises EngineDeadError once it has stopped."""
         self._check_alive()
         self._next_ticket += 1
-        future: asyncio.Future[EngineStats] = asyncio.get_running_loop().create_future()
-        self._questions[self._next_ticket] = future
-        return self._next_ticket, future
+        answer: asyncio.Future[EngineStats] = asyncio.get_running_loop().create_future()
+        self._questions[self._next_ticket] = answer
+        await send(AskStats(self._next_ticket))
+        return await answer
 
     def deliver(self, outputs: Sequence[EngineOutput]) -> None:
         for output in outputs:

@@ -26,6 +26,8 @@ class EngineSpec:
     max_num_seqs: int
     max_num_batched_tokens: int
     in_flight: int
+    log_level: str = "warning"
+    """For a process of the engine's own: from which level on it logs to standard error."""
 
 
 @dataclass(frozen=True)

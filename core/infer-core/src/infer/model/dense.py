@@ -1,4 +1,4 @@
-"""Plain weights: the tensors of a checkpoint and the quantization method that multiplies with them as they are.
+"""Plain weights: the quantization method that multiplies with the tensors of a checkpoint as they are.
 
 On a CPU, weights are brought once into the blocked layout of oneDNN. For float32 that is as fast as torch's own
 product with one row and 2 to 3 times as fast from four rows on (one core of a Zen 5 EPYC, torch 2.13, µs per product):
@@ -25,34 +25,13 @@ from infer_api.loaders import Checkpoint, StoredTensor
 from infer_api.quantization import Component, StoredPart
 from infer_api.specs import EmbeddingSpec, LinearSpec, Part, Reason
 
-__all__ = ["DenseEmbedding", "DenseLinear", "DenseQuant", "DenseTensor", "Matrix"]
+__all__ = ["DenseEmbedding", "DenseLinear", "DenseQuant", "Matrix"]
 
 MAX_COPY_BYTES = 1 << 30
 """Largest embedding table of which a second copy, packed, is kept for a tied head."""
 LONG_SUM = 1024
 """A single row over more inputs than this is summed in another order than the same row among others would be. Two
 rows are not and take as long, so a lone row is given a twin: a request then gets the same values in any batch."""
-
-
-class DenseTensor:
-    """A StoredTensor over a plain tensor, which may be a view of a mapped file."""
-
-    def __init__(self, values: Tensor) -> None:
-        self._values = values
-        self.shape = tuple(values.shape)
-        self.format = f"dense.{str(values.dtype).removeprefix('torch.')}"
-
-    def narrow(self, axis: int, start: int, length: int) -> DenseTensor:
-        return DenseTensor(self._values.narrow(axis, start, length))
-
-    def take_rows(self, index: Tensor) -> DenseTensor:
-        return DenseTensor(self._values.index_select(0, index))
-
-    def components(self) -> Mapping[str, Tensor]:
-        return {"weight": self._values}
-
-    def dense(self, dtype: torch.dtype) -> Tensor:
-        return self._values.to(dtype, copy=True, memory_format=torch.contiguous_format)
 
 
 class Matrix:

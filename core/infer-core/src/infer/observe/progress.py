@@ -25,8 +25,8 @@ def byte_progress(title: str, *, stream: TextIO | None = None, shown: bool | Non
     if not (stream.isatty() if shown is None else shown):
         yield lambda done, total: None
         return
-    from rich.console import Console
     from rich import progress
+    from rich.console import Console
 
     named = (progress.TextColumn("{task.description}"), progress.BarColumn())
     sized = (progress.DownloadColumn(binary_units=True), progress.TransferSpeedColumn(), progress.TimeRemainingColumn())

@@ -10,11 +10,10 @@ Nothing of it is imported. Errors about something unknown use it to name the dis
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from infer.plugins.installed import Installed, InstalledEntry, normalized, read_installed
+from infer.plugins.installed import Installed, InstalledEntry, normalized
 from infer_api.errors import PluginError
 
 __all__ = ["CATALOG_FILE", "first_party", "install_hint", "is_our_catalog", "offered_by"]
@@ -25,24 +24,18 @@ _OURS = __name__.partition(".")[0]
 """The distribution whose catalog says what is first-party is called like our own package."""
 
 
-def offered_by(
-    kind: str,
-    fact: str,
-    *,
-    installed: Installed | None = None,
-    paths: Sequence[str | os.PathLike[str]] | None = None,
-) -> list[str]:
+def offered_by(kind: str, fact: str, installed: Installed) -> list[str]:
     """Distributions whose plugin of `kind` has the name `fact` or serves the architecture `fact`, in any dialect.
 
-    `installed` saves another look at the disk. Raises PluginError when a catalog is damaged.
+    Raises PluginError when a catalog is damaged.
     """
-    offers = _offers(read_installed(paths) if installed is None else installed)
+    offers = (offer for entry in installed.group("catalog") for offer in _read(entry, installed))
     return sorted({str(offer["distribution"]) for offer in offers if offer["kind"] == kind and _serves(offer, fact)})
 
 
 def install_hint(kind: str, fact: str, installed: Installed) -> str:
     """A sentence, with a space before it, naming what to install for `fact`; "" when no catalog offers more."""
-    missing = [name for name in offered_by(kind, fact, installed=installed) if name not in installed.versions]
+    missing = [name for name in offered_by(kind, fact, installed) if name not in installed.versions]
     return f" {fact!r} is offered by: {' or '.join(f'pip install {name}' for name in missing)}." if missing else ""
 
 
@@ -55,11 +48,6 @@ def first_party(installed: Installed) -> frozenset[str]:
 def is_our_catalog(entry: InstalledEntry) -> bool:
     """Whether a catalog comes from the distribution that says what is first-party."""
     return entry.distribution == _OURS
-
-
-def _offers(installed: Installed) -> Iterator[Mapping[str, Any]]:
-    for entry in installed.group("catalog"):
-        yield from _read(entry, installed)
 
 
 def _serves(offer: Mapping[str, Any], fact: str) -> bool:

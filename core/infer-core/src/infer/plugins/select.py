@@ -27,7 +27,6 @@ __all__ = [
     "fits_attention",
     "fits_loader",
     "fits_model",
-    "fits_platform",
     "fits_quantization",
     "fits_source",
     "fits_tokenizer",
@@ -87,12 +86,20 @@ def _judge(index: PluginIndex, kind: str, fits: Fits) -> tuple[list[PluginRecord
     fitting: list[PluginRecord] = []
     losers: Losers = ()
     for record in index.records(kind):
-        reason = Reason(record.reason) if record.state == "failed" else fits(record)
+        reason = Reason(record.reason) if record.state == "failed" else _ask(fits, record)
         if reason is None:
             fitting.append(record)
         else:
             losers += ((record, reason),)
     return fitting, losers
+
+
+def _ask(fits: Fits, record: PluginRecord) -> Reason | None:
+    """A plugin that breaks when it is looked at (by a `Fits` that runs code) loses; it takes no other one with it."""
+    try:
+        return fits(record)
+    except PluginError as error:
+        return Reason(str(error))
 
 
 def _select_best(index: PluginIndex, kind: str, fits: Fits, fact: str) -> Selection:
@@ -151,19 +158,6 @@ def _tie(kind: str, one: PluginRecord, other: PluginRecord) -> str:
 
 
 # --- what fits, by kind ---------------------------------------------------------------------------------------------
-
-
-def fits_platform(device_type: str = "", dtype: str = "") -> Fits:
-    """Platforms of `device_type` that compute in `dtype`; "" asks for nothing. Whether it is there, `probe` knows."""
-
-    def fits(record: PluginRecord) -> Reason | None:
-        offered = str(record.supports.get("device_type", ""))
-        if device_type and offered != device_type:
-            return Reason(f"it drives {offered!r} devices, not {device_type!r}")
-        dtypes = record.supports.get("dtypes", ())
-        return _lacks("computes in", dtype, dtypes) if dtype and dtypes else None
-
-    return fits
 
 
 def fits_model(architecture: str, dialect: str) -> Fits:

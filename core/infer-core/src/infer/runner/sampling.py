@@ -25,7 +25,6 @@ class RowSampling:
     """Host facts of one slot, so that a step looks only at features that its rows use."""
 
     params: SamplingParams
-    num_prompt: int
     vocab_size: int
     bias_ids: Tensor | None = None
     bias: Tensor | None = None
@@ -73,12 +72,13 @@ class SamplingTable:
         self.min_p_S[slot] = params.min_p
         self.seed_S[slot] = params.seed or 0
         self.num_prompt_S[slot] = row.num_prompt
-        state = RowSampling(params, row.num_prompt, row.vocab_size or self.width)
+        state = RowSampling(params, row.vocab_size or self.width)
         if params.logit_bias:
             state.bias_ids = torch.tensor(list(params.logit_bias), dtype=torch.int64, device=device)
             state.bias = torch.tensor(list(params.logit_bias.values()), dtype=torch.float32, device=device)
-        if params.min_tokens > 0 and row.stop_ids:
-            state.stop_ids = torch.tensor(sorted(set(row.stop_ids)), dtype=torch.int64, device=device)
+        stop_ids = sorted({each for each in row.stop_ids if each < self.width})  # others have no score to forbid
+        if params.min_tokens > 0 and stop_ids:
+            state.stop_ids = torch.tensor(stop_ids, dtype=torch.int64, device=device)
         if state.has_penalties:
             self._count(state, row, device)
         self.rows[slot] = state

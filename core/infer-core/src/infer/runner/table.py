@@ -69,23 +69,18 @@ class RequestTable:
         torch.cumsum(lens_B, 0, out=start_B1[1:])
         base_B = self.computed_S[slots_B]
         if len(rows) == sum(lens):
-            row_T, positions_T = None, base_B
-            ids_T = self.tokens_SL[slots_B, positions_T]
+            row_T, positions_T = torch.arange(len(rows), device=self._device), base_B
         else:
             row_T = torch.repeat_interleave(lens_B, output_size=sum(lens))
             positions_T = base_B[row_T] + torch.arange(sum(lens), device=self._device) - start_B1[row_T]
-            ids_T = self.tokens_SL[slots_B[row_T], positions_T]
         seq_lens_B = base_B + lens_B
         self.computed_S[slots_B] = seq_lens_B
         sampling = [index for index, row in enumerate(rows) if row.samples]
         at_R = self._tensor(sampling)
         return Prepared(
-            ids_T=ids_T,
+            ids_T=self.tokens_SL[slots_B[row_T], positions_T],
             positions_T=positions_T,
-            batches=tuple(
-                self._batch(group, rows, row_T, slots_B, positions_T, start_B1, seq_lens_B)
-                for group in range(len(self.tables))
-            ),
+            batches=self._batches(rows, slots_B, row_T, positions_T, start_B1, seq_lens_B),
             sample_at_R=start_B1[at_R + 1] - 1,
             sample_slots_R=slots_B[at_R],
             sample_slots=tuple(rows[index].slot for index in sampling),
@@ -95,31 +90,32 @@ class RequestTable:
         """Append each row's new token behind what is computed."""
         self.tokens_SL[slots_R, self.computed_S[slots_R]] = token_ids_R
 
-    def _batch(
+    def _batches(
         self,
-        group: int,
         rows: Sequence[PlannedRow],
-        row_T: Tensor | None,
         slots_B: Tensor,
+        row_T: Tensor,
         positions_T: Tensor,
         start_B1: Tensor,
         seq_lens_B: Tensor,
-    ) -> SeqBatch:
-        lengths = tuple(row.length for row in rows)
-        num_entries = -(-max(lengths) // self._block_tokens)
-        table_BN = self.tables[group][slots_B, :num_entries]
-        block_T = positions_T // self._block_tokens
-        row_index_T = torch.arange(len(rows), device=self._device) if row_T is None else row_T
-        slot_mapping_T = table_BN[row_index_T, block_T] * self._block_tokens + positions_T % self._block_tokens
-        return SeqBatch(
-            positions_T=positions_T,
-            slot_mapping_T=slot_mapping_T,
-            block_table_BN=table_BN,
-            query_start_B1=start_B1,
-            seq_lens_B=seq_lens_B,
-            query_lens=tuple(row.num_tokens for row in rows),
-            seq_lens=lengths,
-            num_decodes=sum(row.num_tokens == 1 for row in rows),
+    ) -> tuple[SeqBatch, ...]:
+        """The step as each group sees it: they differ in block tables only."""
+        lengths, query_lens = tuple(row.length for row in rows), tuple(row.num_tokens for row in rows)
+        num_entries, num_decodes = -(-max(lengths) // self._block_tokens), query_lens.count(1)
+        block_T, offset_T = positions_T // self._block_tokens, positions_T % self._block_tokens
+        tables_BN = [table[slots_B, :num_entries] for table in self.tables]
+        return tuple(
+            SeqBatch(
+                positions_T=positions_T,
+                slot_mapping_T=table_BN[row_T, block_T] * self._block_tokens + offset_T,
+                block_table_BN=table_BN,
+                query_start_B1=start_B1,
+                seq_lens_B=seq_lens_B,
+                query_lens=query_lens,
+                seq_lens=lengths,
+                num_decodes=num_decodes,
+            )
+            for table_BN in tables_BN
         )
 
     def _tensor(self, values: list[int]) -> Tensor:

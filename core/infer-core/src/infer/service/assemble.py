@@ -30,7 +30,7 @@ __all__ = ["Starter", "generation_defaults", "open_services", "served_names"]
 
 Starter = Callable[..., Awaitable["StartedEngine"]]
 """`infer.engine.assembly.start_client`, or what a test puts in its place."""
-DEFAULTS_TAKEN = ("temperature", "top_k", "top_p")
+DEFAULTS_TAKEN = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
 
 _log = logging.getLogger(__name__)
 

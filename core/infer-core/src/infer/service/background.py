@@ -73,5 +73,6 @@ async def _end(task: asyncio.Task[None]) -> None:
 
 def _stop(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
     loop.call_soon_threadsafe(loop.stop)
-    thread.join()
-    loop.close()
+    if thread is not threading.current_thread():  # the last reference may be dropped by work of the loop itself
+        thread.join()
+        loop.close()

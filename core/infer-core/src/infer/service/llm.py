@@ -56,8 +56,8 @@ class LLM:
     """A model, ready to generate. Calls block; they may come from several threads.
 
     `model` is a folder, a file, an alias, or a name that a source serves. `options` are options of the configuration,
-    by path or by the words of a flag (`max_model_len=2048`, `kv_cache_memory="1GiB"`, `attention="torch"`). Raises InferError
-    when the model cannot be started. Close it, or use it in a `with` block.
+    by path or by the words of a flag (`max_model_len=2048`, `kv_cache_memory="1GiB"`, `attention="torch"`). Raises
+    InferError when the model cannot be started. Close it, or use it in a `with` block.
     """
 
     _opened: AbstractAsyncContextManager[Services] | None
@@ -69,11 +69,6 @@ class LLM:
         index = discover()
         config = config_from_options(index, {"model.name": model, **options})
         self._start(_opener(config, index))
-
-    @classmethod
-    def from_config(cls, config: InferConfig, index: PluginIndex) -> LLM:
-        """An LLM of a configuration that is already there."""
-        return cls.from_services(_opener(config, index))
 
     @classmethod
     def from_services(cls, open_: Callable[[], AbstractAsyncContextManager[Services]]) -> LLM:

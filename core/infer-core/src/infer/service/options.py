@@ -33,12 +33,13 @@ def config_from_options(index: PluginIndex, options: Mapping[str, Any]) -> Infer
 
 def find_option(table: OptionTable, name: str) -> Option:
     """The option that a keyword means. Raises ConfigError with near misses, or with the paths it may mean."""
-    for path in (name, f"{name}.name"):
-        if path in table.by_path:
-            return table.by_path[path]
+    if name in table.by_path:
+        return table.by_path[name]
     flag = "--" + name.replace("_", "-")
-    if flag in table.by_flag:
+    if flag in table.by_flag:  # before groups: --tokenizer is a file, and the group of that name a library
         return table.by_flag[flag]
+    if f"{name}.name" in table.by_path:
+        return table.by_path[f"{name}.name"]
     found = [path for path in table.by_path if path.rpartition(".")[2] == name]
     if len(found) == 1:
         return table.by_path[found[0]]

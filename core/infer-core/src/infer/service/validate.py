@@ -58,7 +58,7 @@ def check_sampling(
 
 
 def check_prompts(prompts: Sequence[Rendered], card: ModelCard, limits: Limits) -> None:
-    """Refuse no prompts, too many, one without tokens, and one that leaves no room for an answer."""
+    """Refuse no prompts, too many, one without tokens or with unknown ones, and one that leaves no room to answer."""
     if not prompts:
         raise RequestError("the request holds no prompt; send at least one", param="prompt", code="empty_prompt")
     if len(prompts) > limits.max_prompts:
@@ -68,6 +68,11 @@ def check_prompts(prompts: Sequence[Rendered], card: ModelCard, limits: Limits) 
         if num_tokens == 0:
             message = f"{prompt.param} has no tokens; send at least one character or token id"
             raise RequestError(message, param=prompt.param, code="empty_prompt")
+        if max(prompt.prompt_ids) >= card.vocab_size:  # a tokenizer may have more tokens than the model
+            message = (
+                f"{prompt.param} has the token {max(prompt.prompt_ids)}, which the model of {card.vocab_size} lacks"
+            )
+            raise RequestError(message, param=prompt.param, code="unknown_token_id")
         if num_tokens + 1 > card.max_model_len:
             raise RequestError(
                 f"{prompt.param} has {num_tokens} tokens; with one token to generate, at most "

@@ -1,0 +1,1 @@
+"""The commands `infer chat` and `infer complete`: a model in the terminal."""

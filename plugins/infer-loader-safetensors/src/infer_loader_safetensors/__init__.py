@@ -1,0 +1,1 @@
+"""Model folders with safetensors files. Everything starts at `manifest.SAFETENSORS`."""

@@ -1,0 +1,1 @@
+"""Models of the Hugging Face hub. Everything starts at `manifest.HUB`."""

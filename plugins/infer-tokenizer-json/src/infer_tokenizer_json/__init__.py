@@ -1,0 +1,1 @@
+"""Every tokenizer.json, through the `tokenizers` library. Everything starts at `manifest.JSON`."""
