@@ -14,7 +14,9 @@ MAX_FUNCTION_LINES = 60
 MAX_CONTRACT_METHODS = 8
 MAX_PACKAGE_LINES = {"infer-api": 2500, "infer-core": 9000}
 
-EXCUSED: dict[str, str] = {}
+EXCUSED: dict[str, str] = {
+    "infer-core": "the loader of safetensors folders, 370 lines, stays in core (decision 0006), as every install needs one",
+}
 """What may exceed its budget, and why. Keys: "path", "path::function", "path::Contract" or a distribution's name;
 paths are relative to the repository."""
 
@@ -103,6 +105,10 @@ def test_every_excuse_is_still_needed_and_says_why() -> None:
     over = long_files(ROOT) | long_functions(ROOT) | wide_contracts(ROOT) | large_packages(ROOT)
     assert [name for name in EXCUSED if name not in over] == []
     assert all(len(reason.split()) >= 4 for reason in EXCUSED.values())
+
+
+def test_an_excused_core_has_an_end_too() -> None:
+    assert large_packages(ROOT)["infer-core"] <= 9_300
 
 
 def function_of(length: int) -> str:

@@ -16,7 +16,6 @@ NEEDED = (
     "infer-core",
     "infer-platform-cpu",
     "infer-attn-torch",
-    "infer-loader-safetensors",
     "infer-tokenizer-json",
     "infer-model-llama",
     "infer-server",

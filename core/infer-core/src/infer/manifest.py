@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from infer_api.manifest import ExecutorPlugin, QuantizationPlugin, QuantizationSupport
+from infer_api.manifest import (
+    ExecutorPlugin,
+    LoaderPlugin,
+    LoaderSupport,
+    QuantizationPlugin,
+    QuantizationSupport,
+)
 
-__all__ = ["DENSE", "INLINE"]
+__all__ = ["DENSE", "INLINE", "SAFETENSORS"]
 
 DENSE = QuantizationPlugin(
     name="dense",
@@ -23,5 +29,14 @@ INLINE = ExecutorPlugin(
     name="inline",
     summary="One worker inside the engine's own process.",
     implementation="infer.engine.inline:InlineExecutor",
+    priority=50,
+)
+
+SAFETENSORS = LoaderPlugin(
+    name="safetensors",
+    summary="A folder with config.json and *.safetensors files, as Hugging Face lays them out.",
+    implementation="infer.model.safetensors:SafetensorsCheckpoint",
+    # A folder with a tokenizer alone can be opened, too, for its tokenizer.
+    supports=LoaderSupport(dialect="hf", contains=("config.json", "tokenizer.json")),
     priority=50,
 )

@@ -121,3 +121,17 @@ def test_services_open_on_a_model_that_was_fetched_before(
 
     asyncio.run(use())
     assert events == ["auto", "open inline=None", "close"]
+
+
+@pytest.mark.parametrize(
+    ("quiet", "words", "level"), [(True, (), "warning"), (False, (), "info"), (True, ("--log-level", "debug"), "debug")]
+)
+def test_a_quiet_command_of_a_plugin_logs_warnings_unless_the_user_says_otherwise(
+    infer: Any, index: PluginIndex, monkeypatch: pytest.MonkeyPatch, quiet: bool, words: tuple[str, ...], level: str
+) -> None:
+    levels: list[str] = []
+    monkeypatch.setattr("infer.cli.context.set_up_logging", lambda said, packages: levels.append(said))
+    (probe,) = index.records("commands")
+    monkeypatch.setitem(probe.supports, "quiet", quiet)  # type: ignore[arg-type]
+    assert infer("probe", "fast", *words).status == 5
+    assert levels == [level]

@@ -134,9 +134,10 @@ def _least_kept(probs_RV: Tensor, top_k_R: Tensor, top_p_R: Tensor, min_p_R: Ten
         sorted_RC = torch.sort(probs_RV, dim=-1, descending=True).values
     rank_C = torch.arange(sorted_RC.shape[-1], device=probs_RV.device)
     kept_RC = torch.where(rank_C < top_k_R[:, None], sorted_RC, 0.0)
-    total_R1 = torch.where(top_k_R < width, kept_RC.sum(dim=-1), 1.0)[:, None]
-    before_RC = torch.cumsum(kept_RC, dim=-1) - kept_RC
-    kept_RC = torch.where(before_RC < top_p_R[:, None] * total_R1, kept_RC, 0.0)
+    # `sum` could round differently over few and over all candidates, and a neighbour decides which it is.
+    until_RC = torch.cumsum(kept_RC, dim=-1)
+    total_R1 = torch.where(top_k_R < width, until_RC[:, -1], 1.0)[:, None]
+    kept_RC = torch.where(until_RC - kept_RC < top_p_R[:, None] * total_R1, kept_RC, 0.0)
     kept_RC = torch.where(kept_RC >= min_p_R[:, None] * sorted_RC[:, :1], kept_RC, 0.0)
     kept_RC[:, 0] = sorted_RC[:, 0]  # top_p = 0 keeps the best token
     least_R = torch.where(kept_RC > 0, kept_RC, float("inf")).amin(dim=-1)

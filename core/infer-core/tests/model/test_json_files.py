@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from infer.model.json_files import find_json, read_json
 from infer_api.errors import ModelError
-from infer_loader_safetensors.json_files import find_json, read_json
 
 
 def test_an_object_is_returned(tmp_path: Path) -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from infer.model.tokenizer_files import read_tokenizer
 from infer_api.errors import ModelError
 from infer_api.tokenizers import TokenizerSource
-from infer_loader_safetensors.tokenizer_files import read_tokenizer
 
 TOKENS = {
     "added_tokens": [{"id": 1, "content": "<s>", "special": True}, {"id": 2, "content": "</s>", "special": True}],

@@ -11,9 +11,9 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from infer.model.safetensors import INDEX, SINGLE, DenseTensor, SafetensorsCheckpoint
 from infer_api.errors import ModelError
 from infer_api.loaders import TensorInfo
-from infer_loader_safetensors.checkpoint import INDEX, SINGLE, SafetensorsCheckpoint
 
 SHARDS = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors")
 
@@ -189,3 +189,16 @@ def test_a_folder_with_a_tokenizer_alone_gives_that_and_is_no_model(tmp_path: Pa
         with pytest.raises(ModelError, match="holds a tokenizer, and no weight files at all"):
             checkpoint.config()
         write_config(tmp_path, eos_token_id=3)
+
+
+def test_dense_tensor_is_sliced_by_logical_axes_and_copied_when_made_dense() -> None:
+    values = torch.randn(6, 4)
+    tensor = DenseTensor(values)
+    assert (tensor.shape, tensor.format) == ((6, 4), "dense.float32")
+    assert torch.equal(tensor.narrow(0, 1, 2).dense(torch.float32), values[1:3])
+    assert torch.equal(tensor.narrow(1, 2, 2).dense(torch.float32), values[:, 2:])
+    assert torch.equal(tensor.take_rows(torch.tensor([5, 0])).components()["weight"], values[[5, 0]])
+    copy = tensor.narrow(1, 2, 2).dense(torch.float32)
+    assert copy.is_contiguous()
+    assert copy.data_ptr() != values[:, 2:].data_ptr()
+    assert DenseTensor(values.bfloat16()).format == "dense.bfloat16"

@@ -15,17 +15,18 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import torch
 from safetensors import SafetensorError, safe_open
+from torch import Tensor
 
+from infer.model.json_files import find_json, read_json
+from infer.model.tokenizer_files import TOKENIZER, read_tokenizer
 from infer_api.errors import ModelError
 from infer_api.loaders import TensorInfo
 from infer_api.specs import CheckpointConfig
 from infer_api.tokenizers import TokenizerSource
-from infer_loader_safetensors.json_files import find_json, read_json
-from infer_loader_safetensors.tensors import DenseTensor
-from infer_loader_safetensors.tokenizer_files import TOKENIZER, read_tokenizer
 
-__all__ = ["SafetensorsCheckpoint"]
+__all__ = ["DenseTensor", "SafetensorsCheckpoint"]
 
 _log = logging.getLogger(__name__)
 
@@ -47,6 +48,27 @@ FORMATS = {
     "BOOL": "bool",
 }
 """torch's names of stored types."""
+
+
+class DenseTensor:
+    """A StoredTensor over a plain tensor, which may be a view of a mapped file."""
+
+    def __init__(self, values: Tensor) -> None:
+        self._values = values
+        self.shape = tuple(values.shape)
+        self.format = f"dense.{str(values.dtype).removeprefix('torch.')}"
+
+    def narrow(self, axis: int, start: int, length: int) -> DenseTensor:
+        return DenseTensor(self._values.narrow(axis, start, length))
+
+    def take_rows(self, index: Tensor) -> DenseTensor:
+        return DenseTensor(self._values.index_select(0, index))
+
+    def components(self) -> Mapping[str, Tensor]:
+        return {"weight": self._values}
+
+    def dense(self, dtype: torch.dtype) -> Tensor:
+        return self._values.to(dtype, copy=True, memory_format=torch.contiguous_format)
 
 
 class SafetensorsCheckpoint:

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
+from infer.model.json_files import find_json
 from infer_api.errors import ModelError
 from infer_api.tokenizers import TokenizerSource
-from infer_loader_safetensors.json_files import find_json
 
 __all__ = ["TOKENIZER", "read_tokenizer"]
 

@@ -1,1 +1,0 @@
-"""Model folders with safetensors files. Everything starts at `manifest.SAFETENSORS`."""
