@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from infer_api.services import TokenText
-from infer_openai.logprobs import LOGPROB_FLOOR, LegacyLogprobs, chat_logprobs
+from infer_api.services import LOGPROB_FLOOR, TokenText
+from infer_openai.logprobs import LegacyLogprobs, chat_logprobs
 
 
 def token(text: str, data: bytes, logprob: float = -1.0, top: tuple[TokenText, ...] = ()) -> TokenText:

@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 __all__ = [
+    "GREEDY_BELOW",
     "EngineHealth",
     "EngineOutput",
     "EngineRequest",
@@ -15,6 +16,9 @@ __all__ = [
     "SamplingParams",
     "TokenLogprobs",
 ]
+
+GREEDY_BELOW = 1e-4
+"""Temperatures up to this are greedy: dividing by them would only overflow to the same answer."""
 
 FinishReason = Literal["stop", "length", "abort", "error"]
 

@@ -120,6 +120,8 @@ def _scaling(config: Mapping[str, Any], layer_type: str | None, where: str) -> d
     found: Mapping[str, Any] = config.get("rope_parameters") or {}
     if found and all(isinstance(value, Mapping) for value in found.values()):
         if layer_type is None or layer_type not in found:
-            raise ModelError(f"{where}: rope_parameters has entries for {', '.join(found)}, and none for {layer_type!r}")
+            raise ModelError(
+                f"{where}: rope_parameters has entries for {', '.join(found)}, and none for {layer_type!r}"
+            )
         found = found[layer_type]
     return {**(config.get("rope_scaling") or {}), **found}

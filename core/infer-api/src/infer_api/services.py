@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol
 from infer_api.requests import EngineHealth, EngineOutput, EngineRequest, EngineStats, SamplingParams
 
 __all__ = [
+    "LOGPROB_FLOOR",
     "Choice",
     "EngineClient",
     "Event",
@@ -30,6 +31,9 @@ __all__ = [
     "TokenText",
     "Usage",
 ]
+
+LOGPROB_FLOOR = -9999.0
+"""What is reported for the logarithm of a probability of zero: JSON has no -Infinity."""
 
 ReplyFinish = Literal["stop", "length", "abort"]
 

@@ -6,12 +6,9 @@ import codecs
 from collections.abc import Sequence
 from typing import Any
 
-from infer_api.services import TokenText
+from infer_api.services import LOGPROB_FLOOR, TokenText
 
-__all__ = ["LOGPROB_FLOOR", "LegacyLogprobs", "chat_logprobs"]
-
-LOGPROB_FLOOR = -9999.0
-"""Stands for the logarithm of zero, which JSON cannot say."""
+__all__ = ["LegacyLogprobs", "chat_logprobs"]
 
 
 def chat_logprobs(tokens: Sequence[TokenText]) -> dict[str, Any]:

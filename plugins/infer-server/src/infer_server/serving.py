@@ -39,6 +39,7 @@ class _HttpServer(uvicorn.Server):
 async def serve(context: CommandContext, listener: socket.socket) -> int:
     """Serve on `listener` until a signal (0) or the engine's death (1). Raises InferError when it cannot start."""
     starting = StartingApp()
+    url = url_of(listener)  # asked now: a signal closes the socket, also while the model loads
     server = _HttpServer(_http_config(starting, context.config.server))
     with _stop_on_signals(server, starting) as signals:
         http = asyncio.create_task(server.serve(sockets=[listener]))
@@ -48,7 +49,7 @@ async def serve(context: CommandContext, listener: socket.socket) -> int:
                 app = make_app(services, routers, allowed_origins=context.config.server.allowed_origins)
                 starting.become(app)
                 paths = frozenset(path for path in TRY_PATHS if _answers(app, path))
-                for line in ready_lines(services, await services.engine.stats(), url_of(listener), paths):
+                for line in ready_lines(services, await services.engine.stats(), url, paths):
                     context.say(line)
                 return await _until_stopped(http, server, services.engine, context)
         except asyncio.CancelledError:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from infer.engine.inline_client import InlineClient
 from infer.engine.plan import Decision, EnginePlan, plan_engine
 from infer.engine.process_client import ProcessClient
-from infer.engine.start import EngineSpec, Progress
+from infer.engine.start import EngineFacts, EngineSpec, Progress
 from infer.plugins.discovery import PluginIndex
 from infer.plugins.pluginset import PluginSet
 from infer_api.executors import WorkerSpec
@@ -66,8 +67,14 @@ async def start_client(
         max_model_len=loaded.max_model_len,
         capacity_tokens=loaded.capacity_tokens,
         plugin_set=plan.plugin_set,
-        decisions=plan.decisions,
+        decisions=(*plan.decisions, *_bounded(plan, loaded)),
     )
+
+
+def _bounded(plan: EnginePlan, loaded: EngineFacts) -> Iterator[Decision]:
+    if loaded.max_model_len < plan.worker.max_model_len:
+        because = "the longest request that the KV cache can hold; --kv-cache-memory sets its size"
+        yield Decision("model.max_model_len", str(loaded.max_model_len), because)
 
 
 def _tokenizer(plan: EnginePlan) -> Tokenizer | None:

@@ -58,7 +58,9 @@ class InlineClient:
         try:
             return await ready
         except BaseException:
-            self._is_abandoned = True  # also when the caller was cancelled: the thread ends once loading has
+            self._is_abandoned = True  # also when the caller was cancelled
+            # An interpreter that ends under a thread in compiled code aborts the process.
+            await asyncio.to_thread(self._thread.join)
             raise
 
     def generate(self, request: EngineRequest) -> AsyncIterator[EngineOutput]:
@@ -96,7 +98,7 @@ class InlineClient:
         ready: asyncio.Future[EngineFacts],
     ) -> None:
         try:
-            engine, facts, executor = load_engine(spec, progress)
+            engine, facts, executor = load_engine(spec, self._interruptible(progress))
         except BaseException as error:  # noqa: BLE001 - plugin code of any kind; handed to whoever awaits `start`
             if not self._is_abandoned:
                 loop.call_soon_threadsafe(_fail, ready, error)
@@ -113,6 +115,17 @@ class InlineClient:
             loop.call_soon_threadsafe(self._router.die, f"the engine has stopped: {type(error).__name__}: {error}")
         finally:
             executor.shutdown()
+
+    def _interruptible(self, progress: Progress | None) -> Progress:
+        """`progress` that ends the loading once nobody waits for it."""
+
+        def report(what: str, done: int, total: int) -> None:
+            if self._is_abandoned:
+                raise EngineDeadError("loading was interrupted")
+            if progress is not None:
+                progress(what, done, total)
+
+        return report
 
     def _say_ready(self, ready: asyncio.Future[EngineFacts], facts: EngineFacts) -> None:
         if ready.done():  # cancelled between the end of loading and now

@@ -29,7 +29,7 @@ from infer.plugins.select import (
 )
 from infer.runner.worker import WorkerConfig
 from infer_api.attention import AttentionBackend
-from infer_api.errors import ConfigError
+from infer_api.errors import ConfigError, ModelError
 from infer_api.loaders import Checkpoint
 from infer_api.models import ModelFamily
 from infer_api.platforms import DeviceFacts, Platform
@@ -247,7 +247,12 @@ def _attention_specs(family: ModelFamily, facts: ModelFacts, quant: QuantMethod,
         quant, OpTable([], "cpu", "float32"), device=torch.device("cpu"), dtype=torch.float32, max_seq_tokens=max_len
     )
     family.build(facts, factory)
-    return list(dict.fromkeys(layer.spec for layer in factory.attention_layers.values()))
+    specs = list(dict.fromkeys(layer.spec for layer in factory.attention_layers.values()))
+    if not all(spec.causal for spec in specs):
+        raise ModelError(
+            f"{facts.architecture} attends in both directions (an encoder), and this engine only generates"
+        )
+    return specs
 
 
 def _attention(planner: _Planner, specs: list[AttentionSpec], device: DeviceFacts, dtype: str) -> None:

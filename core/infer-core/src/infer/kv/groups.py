@@ -53,7 +53,10 @@ class KVGeometry:
         return self.num_usable // max(1, len(self.groups)) * self.block_tokens
 
     def blocks_for(self, num_tokens: int) -> int:
-        """Most blocks that a sequence of `num_tokens` holds at any time, over all groups."""
+        """Blocks that a sequence of `num_tokens` needs at once, at most, over all groups.
+
+        Blocks that slid out of a window stay taken until the steps in flight that name them have retired.
+        """
         return sum(self._in_group(group, num_tokens) for group in self.groups)
 
     def _in_group(self, group: KVGroup, num_tokens: int) -> int:

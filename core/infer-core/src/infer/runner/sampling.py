@@ -11,13 +11,10 @@ import torch
 from torch import Tensor
 
 from infer_api.platforms import Platform
-from infer_api.requests import SamplingParams
+from infer_api.requests import GREEDY_BELOW, SamplingParams
 from infer_api.steps import AdmittedRow
 
-__all__ = ["GREEDY_BELOW", "RowSampling", "SamplingTable"]
-
-GREEDY_BELOW = 1e-4
-"""Temperatures up to this are greedy: dividing by them would only overflow to the same answer."""
+__all__ = ["RowSampling", "SamplingTable"]
 
 
 @dataclass

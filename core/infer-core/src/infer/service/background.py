@@ -25,6 +25,11 @@ class BackgroundLoop:
         self._thread.start()
         self._stop = weakref.finalize(self, _stop, self._loop, self._thread)
 
+    @property
+    def is_here(self) -> bool:
+        """Whether the caller runs on the loop's own thread, where waiting for the loop would never end."""
+        return threading.current_thread() is self._thread
+
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run to the end and return the result. Interrupting the caller (Ctrl-C) cancels the work."""
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
@@ -33,6 +38,10 @@ class BackgroundLoop:
         except BaseException:
             future.cancel()
             raise
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Start work that nobody waits for."""
+        asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def iterate(self, source: AsyncGenerator[T, None]) -> Iterator[T]:
         """The items of `source`, as they come. Leaving the iterator early closes `source`."""

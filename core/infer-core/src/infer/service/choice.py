@@ -8,13 +8,11 @@ from collections.abc import Mapping
 from infer.text.stop import StopMatcher
 from infer_api.errors import RequestError
 from infer_api.requests import EngineOutput, EngineRequest, TokenLogprobs
-from infer_api.services import Event, Finished, ReplyFinish, TextDelta, TokenText
+from infer_api.services import LOGPROB_FLOOR, Event, Finished, ReplyFinish, TextDelta, TokenText
 from infer_api.tokenizers import Decoder, Tokenizer
 
 __all__ = ["ChoiceStream", "describe_token"]
 
-LOGPROB_FLOOR = -9999.0
-"""Reported for tokens of probability zero: JSON has no -Infinity."""
 REASONS: Mapping[str, ReplyFinish] = {"stop": "stop", "length": "length", "abort": "abort"}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass
@@ -131,13 +132,8 @@ class LLM:
 
     def close(self) -> None:
         """Stop the engine and free its memory. Doing it twice is fine."""
-        if self._opened is None:
-            return
-        opened, self._opened = self._opened, None
-        try:
-            self._loop.run(_exit(opened))
-        finally:
-            self._loop.close()
+        self._opened = None
+        self._end()
 
     def __enter__(self) -> Self:
         return self
@@ -155,6 +151,8 @@ class LLM:
         except BaseException:
             self._loop.close()
             raise
+        # An LLM that is dropped without `close` must not leave its engine and model behind.
+        self._end = weakref.finalize(self, _end, self._loop, opened)
 
     @property
     def _services(self) -> Services:
@@ -232,3 +230,13 @@ async def _enter(opened: AbstractAsyncContextManager[Services]) -> Services:
 
 async def _exit(opened: AbstractAsyncContextManager[Services]) -> None:
     await opened.__aexit__(None, None, None)
+
+
+def _end(loop: BackgroundLoop, opened: AbstractAsyncContextManager[Services]) -> None:
+    if loop.is_here:  # the garbage collector may run anywhere
+        loop.spawn(_exit(opened))
+        return
+    try:
+        loop.run(_exit(opened))
+    finally:
+        loop.close()

@@ -22,12 +22,11 @@ from typing import Any, NoReturn
 import msgspec
 
 from infer_api.errors import RequestError
-from infer_api.requests import SamplingParams
+from infer_api.requests import GREEDY_BELOW, SamplingParams
 from infer_api.services import Limits, ModelCard, Rendered
 
 __all__ = ["check_prompts", "check_sampling"]
 
-GREEDY_BELOW = 1e-4
 MAX_TEMPERATURE = 100.0
 MIN_REPETITION_PENALTY, MAX_REPETITION_PENALTY = 0.01, 100.0
 """Scores are multiplied and divided by it: much nearer to 0 they would leave the range of float32."""
