@@ -1,4 +1,4 @@
-"""Two steps in flight give the tokens of one, on a real worker: a plan never needs the outcome of the step before it."""
+"""Steps in flight on a real worker: a plan never needs the outcome of the step before it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import threading
 from contextlib import asynccontextmanager
 
@@ -17,11 +18,10 @@ TEMPLATE = "{% for m in messages %}{{ m.content }}{% endfor %}|"
 
 
 @pytest.fixture
-def llm_of(pipeline, byte_tokenizer, card, limits):
-    """Makes an LLM over a scripted engine; all are closed at the end."""
-    made: list[LLM] = []
+def opener(pipeline, byte_tokenizer, card, limits):
+    """Makes what opens the services of a scripted engine."""
 
-    def make(engine, defaults=None) -> LLM:
+    def make(engine, defaults=None):
         @asynccontextmanager
         async def opened():
             yield Services(
@@ -36,7 +36,18 @@ def llm_of(pipeline, byte_tokenizer, card, limits):
             )
             await engine.close()
 
-        made.append(LLM.from_services(opened))
+        return opened
+
+    return make
+
+
+@pytest.fixture
+def llm_of(opener):
+    """Makes an LLM over a scripted engine; all are closed at the end."""
+    made: list[LLM] = []
+
+    def make(engine, defaults=None) -> LLM:
+        made.append(LLM.from_services(opener(engine, defaults)))
         return made[-1]
 
     yield make
@@ -188,4 +199,14 @@ def test_a_start_that_fails_raises_and_leaves_no_thread() -> None:
 
     with pytest.raises(ModelError, match="no such model"):
         LLM.from_services(failing)
+    assert threading.active_count() == before
+
+
+def test_an_llm_that_is_dropped_without_close_stops_its_engine(opener, scripted_engine) -> None:
+    engine, before = scripted_engine(), threading.active_count()
+    llm = LLM.from_services(opener(engine))
+    assert not engine.is_closed
+    del llm
+    gc.collect()
+    assert engine.is_closed
     assert threading.active_count() == before
