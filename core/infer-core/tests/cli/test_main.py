@@ -120,3 +120,11 @@ def test_odd_values_of_columns_change_nothing(columns: str) -> None:
     result = run_program("chat", "--help", COLUMNS=columns)
     assert result.returncode == 0
     assert "Talk with a model in the terminal." in result.stdout
+
+
+@pytest.mark.parametrize("command", ["explain", "pull"])
+def test_a_name_longer_than_a_path_may_be_ends_in_one_line(infer, command) -> None:
+    result = infer(command, "a" * 5000)
+    assert result.status == 1
+    assert "cannot be looked at: File name too long" in result.err
+    assert len(result.err) < 200

@@ -80,3 +80,19 @@ def test_a_missing_or_binary_file_is_named(tmp_path: Path, table: OptionTable) -
     (tmp_path / "control").write_bytes(b"a: \x01\n")
     with pytest.raises(ConfigError, match="no YAML"):
         read_file(tmp_path / "control", table)
+
+
+@pytest.mark.parametrize(
+    "value", ['!!int "x"', '!!int ""', '!!bool "x"', '!!float "x"', "2001-99-99", '!!timestamp "x"']
+)
+def test_a_value_that_yaml_cannot_make_is_named_with_its_line(value: str, tmp_path: Path, table: OptionTable) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text(f"server:\n  port: {value}\n")
+    with pytest.raises(ConfigError, match=f"{file}:2: this is no YAML: .* as (int|bool|float|timestamp): "):
+        read_file(file, table)
+
+
+def test_a_file_nested_without_end_is_refused(tmp_path: Path, table: OptionTable) -> None:
+    (tmp_path / "deep.yaml").write_text("[" * 5000)
+    with pytest.raises(ConfigError, match="deep.yaml: this is no YAML: maximum recursion"):
+        read_file(tmp_path / "deep.yaml", table)

@@ -109,3 +109,35 @@ def test_a_short_spelling_stays_with_whoever_has_it(index: PluginIndex, table: O
     found = load(index, table, "--wave-token", "t", "--port", "9", INFER_HOME="/models")
     assert found.config.options("attention", "wave") == {"token": "t"}
     assert (found.config.server.port, found.config.load.home) == (9, "/models")
+
+
+@pytest.mark.parametrize("text", ["", "  ", ","])
+def test_a_variable_or_flag_for_keys_that_holds_none_is_refused(
+    index: PluginIndex, table: OptionTable, text: str
+) -> None:
+    with pytest.raises(ConfigError, match=r"server.api_keys \(from INFER_API_KEY\) is empty"):
+        load(index, table, INFER_API_KEY=text)
+    with pytest.raises(ConfigError, match=r"server.api_keys \(from --api-key\) is empty"):
+        load(index, table, "--api-key", text)
+
+
+def test_an_empty_list_of_keys_in_a_file_is_refused(index: PluginIndex, table: OptionTable, tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("server:\n  api_keys: []\n")
+    with pytest.raises(ConfigError, match="server.api_keys .* is empty"):
+        load(index, table, file=tmp_path / "c.yaml")
+
+
+def test_an_empty_variable_of_a_single_secret_is_unset(table: OptionTable) -> None:
+    assert read_environment({"WAVE_TOKEN": ""}, table) == []
+
+
+def test_variables_of_a_kubernetes_service_called_infer_are_left_alone(table: OptionTable) -> None:
+    address = "tcp://10.0.0.1:8000"
+    service = {"INFER_SERVICE_HOST": "10.0.0.1", "INFER_SERVICE_PORT": "8000", "INFER_SERVICE_PORT_HTTP": "8000"}
+    assert read_environment({**service, "INFER_PORT": address, "INFER_PORT_8000_TCP": address}, table) == []
+
+
+@pytest.mark.parametrize("name", ["INFER_PORT", "INFER_SERVER_PORT", "INFER_PORT__X", "INFER_SERVICE__PORT"])
+def test_a_variable_that_only_resembles_those_is_still_unknown(name: str, table: OptionTable) -> None:
+    with pytest.raises(ConfigError, match=f"unknown environment variable {name}"):
+        read_environment({name: "8000"}, table)

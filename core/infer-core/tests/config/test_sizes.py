@@ -38,3 +38,10 @@ def test_numbers_pass_unchanged_for_the_type_check_of_the_caller() -> None:
 )
 def test_sizes_are_shown_in_binary_units(num_bytes: int, text: str) -> None:
     assert format_size(num_bytes) == text
+
+
+@pytest.mark.parametrize("value", ["9" * 400, "9" * 5000, 10**400, "8388608TiB"])
+def test_more_than_a_machine_can_address_is_no_size(value: object) -> None:
+    with pytest.raises(ValueError, match=r"less than 2\*\*63") as caught:
+        parse_size(value)
+    assert len(str(caught.value)) < 120

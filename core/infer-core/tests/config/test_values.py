@@ -97,3 +97,13 @@ def test_types_are_described_for_people() -> None:
 def test_near_misses_are_offered_only_when_near() -> None:
     assert nearest("prot", ["port", "host"]) == " Did you mean 'port'?"
     assert nearest("zebra", ["port", "host"]) == ""
+
+
+def test_a_number_beyond_every_float_is_refused() -> None:
+    with pytest.raises(ValueError, match="must be float"):
+        check_value(10**400, {"type": "number"})
+
+
+def test_json_nested_without_end_is_of_the_wrong_form() -> None:
+    with pytest.raises(ValueError, match="must be list of text"):
+        parse_text("[" * 200_000, {"type": "array", "items": {"type": "string"}})

@@ -50,7 +50,29 @@ def test_without_a_catalog_there_is_no_default_model() -> None:
         read_aliases(PluginIndex([])).get_default()
 
 
-@pytest.mark.parametrize("text", ["{", '{"aliases": {"tiny": {"spec": ""}}}', "[]", '{"aliases": []}'])
+@pytest.mark.parametrize("text", ["{", "[]", '{"aliases": []}'])
 def test_a_damaged_catalog_is_named(text: str, tmp_path: Path) -> None:
     with pytest.raises(PluginError, match="aliases.json of acme cannot be read"):
         read_aliases(index_with(tmp_path, acme=text))
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason"),
+    [
+        ({**TINY, "newer": 1}, "unknown keys: newer; upgrade infer-core"),
+        ({**TINY, "problem": ""}, "unknown keys: problem"),
+        ({"spec": ""}, "it is damaged; reinstall acme"),
+        ({**TINY, "source": 1}, "it is damaged"),
+        (["tiny"], "it is damaged"),
+    ],
+)
+def test_an_alias_of_another_shape_fails_alone_and_when_it_is_asked_for(
+    facts: Any, reason: str, tmp_path: Path
+) -> None:
+    aliases = read_aliases(index_with(tmp_path, acme=catalog("odd", odd=facts, tiny=TINY)))
+    assert aliases.by_name["tiny"] == Alias("tiny", **TINY)
+    assert "odd" in aliases.by_name
+    with pytest.raises(ModelError, match=f"the alias 'odd' of acme cannot be used: {reason}"):
+        aliases.by_name["odd"]
+    with pytest.raises(ModelError, match="cannot be used"):
+        aliases.get_default()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -74,15 +75,100 @@ def test_contract_versions() -> None:
     assert "the kind 'teapots' is not known" in contract_problem("teapots", 1, "infer-x")
 
 
+OPTIONS = {
+    "properties": {
+        "sizes": {"type": "array", "items": {"$ref": "#/$defs/Size"}, "description": "Sizes.", "flags": ["--sizes"]},
+        "limits": {"anyOf": [{"type": "object", "additionalProperties": {"type": "integer"}}, {"type": "null"}]},
+    },
+    "required": ["sizes"],
+    "$defs": {"Size": {"type": "integer", "minimum": 1, "enum": [1, 2]}},
+}
+
+
+def put(data: dict[str, Any], path: str, value: object) -> None:
+    *groups, last = path.split(".")
+    for group in groups:
+        data = data[group]
+    data[last] = value
+
+
+@pytest.fixture
+def good(site: Any) -> dict[str, Any]:
+    site.add("infer-good", options=OPTIONS)
+    return copy.deepcopy(dict(site.index().get("attention", "fast").data))
+
+
+def test_a_missing_field_is_named(good: dict[str, Any]) -> None:
+    assert shape_problem(good) == ""
+    del good["roles"]
+    assert shape_problem(good) == "the field 'roles' is missing"
+
+
 @pytest.mark.parametrize(
-    ("field", "value"), [("priority", "high"), ("requires", None), ("options", []), ("supports", 3)]
+    ("path", "value"),
+    [
+        ("kind", ["attention"]),
+        ("priority", "high"),
+        ("priority", True),
+        ("roles", [{"a": 1}]),
+        ("requires", None),
+        ("requires.modules", [1.5]),
+        ("supports", 3),
+        ("supports.dtypes", 1.5),
+        ("supports.head_sizes.multiple_of", "x"),
+        ("options", []),
+    ],
 )
-def test_a_field_of_the_wrong_type_is_named(site: Any, field: str, value: object) -> None:
-    site.add("infer-good")
-    data = dict(site.index().get("attention", "fast").data)
-    assert shape_problem(data) == ""
-    assert f"the field {field!r} is" in shape_problem({**data, field: value})
+def test_a_field_of_the_wrong_type_is_named_however_deep_it_lies(
+    good: dict[str, Any], path: str, value: object
+) -> None:
+    put(good, path, value)
+    assert f"the field {path!r} is " in shape_problem(good)
 
 
-def test_a_missing_field_is_named() -> None:
-    assert shape_problem({}) == "the field 'kind' is missing"
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("requires.compute_capability", "new"),
+        ("options.properties", ["x"]),
+        ("options.properties.sizes", -1),
+        ("options.properties.sizes.description", {"a": 1}),
+        ("options.properties.sizes.flags", [1]),
+        ("options.properties.sizes.type", {"a": 1}),
+        ("options.properties.sizes.items", 1),
+        ("options.$defs.Size", {"type": "integer", "multipleOf": 0}),
+        ("options.properties.sizes.items.$ref", "#/x"),
+        ("options.properties.limits.anyOf", 5),
+        ("options.required", 5),
+        ("options.$defs.Size", 5),
+        ("options.$defs.Size.minimum", "1"),
+    ],
+)
+def test_what_the_options_schema_or_a_version_says_must_be_readable(
+    good: dict[str, Any], path: str, value: object
+) -> None:
+    put(good, path, value)
+    assert "something in it cannot be read" in shape_problem(good)
+
+
+def test_a_type_that_contains_itself_is_refused(good: dict[str, Any]) -> None:
+    good["options"]["$defs"]["Size"] = {"type": "array", "items": {"$ref": "#/$defs/Size"}}
+    assert "RecursionError" in shape_problem(good)
+
+
+def test_a_type_nested_without_end_is_refused(good: dict[str, Any]) -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(5000):
+        deep = {"type": "array", "items": deep}
+    good["options"]["properties"]["sizes"] = deep
+    assert "RecursionError" in shape_problem(good)
+
+
+def test_a_pattern_of_a_source_must_be_one(good: dict[str, Any]) -> None:
+    good |= {"kind": "model_sources", "supports": {"prefix": "x:", "pattern": "(", "usage": "x:NAME"}}
+    assert shape_problem(good).startswith("something in it cannot be read")
+
+
+def test_fields_of_a_later_release_are_left_alone(good: dict[str, Any]) -> None:
+    good["supports"]["newer"] = good["newer"] = [1.5]
+    assert shape_problem(good) == ""

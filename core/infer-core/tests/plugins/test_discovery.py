@@ -222,3 +222,12 @@ def test_discovery_is_light() -> None:
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     assert result.stdout.split() == []
+
+
+@pytest.mark.parametrize("text", ["[" * 200_000, '{"schema": 1, "plugins": [{"attribute": "PLUGIN", "kind": []}]}'])
+def test_a_manifest_of_a_wrong_shape_fails_its_own_plugin_only(site: Any, text: str) -> None:
+    site.add("infer-good")
+    package = site.add("infer-bad", name="bad")
+    (site.root / package / "infer-plugin.json").write_text(text)
+    states = {record.name: record.state for record in site.index().records()}
+    assert states == {"bad": "failed", "fast": "compatible"}

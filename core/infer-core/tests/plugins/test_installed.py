@@ -90,3 +90,9 @@ def test_finding_a_package_does_not_import_it(site: Any) -> None:
 
 def test_names_have_one_spelling() -> None:
     assert normalized("Infer_Attn.Torch") == "infer-attn-torch"
+
+
+def test_a_link_to_nowhere_does_not_hide_its_folder(site: Any) -> None:
+    site.metadata("infer-demo", "1.0", POINTS)
+    (site.root / "gone-1.0.dist-info").symlink_to("nowhere")
+    assert read_installed([site.root]).versions == {"infer-demo": "1.0"}

@@ -254,3 +254,8 @@ def test_tokenizers_fit_by_format() -> None:
     tokenizer = record("x", kind="tokenizers", formats=["tokenizer.json"])
     assert fits_tokenizer("tokenizer.json")(tokenizer) is None
     assert fits_tokenizer("spm")(tokenizer) == Reason("it reads tokenizer.json, not spm")
+
+
+def test_a_loader_of_files_says_that_it_opens_no_folders(tmp_path: Path) -> None:
+    loader = PluginRecord("loaders", "files", "acme", "1.0", "acme", {"supports": {"suffixes": [".x"]}})
+    assert fits_loader(tmp_path)(loader) == Reason(f"it opens no folders, and {tmp_path} is one")

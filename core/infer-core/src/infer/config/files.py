@@ -35,7 +35,7 @@ def read_file(path: Path, table: OptionTable) -> list[Given]:
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise ConfigError(f"{path}:{line}: this is no YAML: {error.problem}") from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:
         raise ConfigError(f"{path}: this is no YAML: {' '.join(str(error).split())}") from None
 
 
@@ -46,7 +46,7 @@ def _walk(loader: yaml.SafeLoader, node: Any, prefix: str, file: str, table: Opt
     if not isinstance(node, MappingNode):
         if isinstance(node, ScalarNode) and node.tag.endswith(":null"):
             return  # a group with nothing under it
-        found = loader.construct_object(node, deep=True)
+        found = _value(loader, node, where)
         raise ConfigError(f"{where}: {prefix or 'the file'} must hold keys with values, found {found!r}")
     seen: set[str] = set()
     for key_node, value_node in node.value:
@@ -58,10 +58,19 @@ def _walk(loader: yaml.SafeLoader, node: Any, prefix: str, file: str, table: Opt
         path = f"{prefix}.{key}" if prefix else key
         option = table.by_path.get(path)
         if option is not None:
-            yield Given(option, loader.construct_object(value_node, deep=True), source)
+            yield Given(option, _value(loader, value_node, source), source)
         elif table.holds(path):
             yield from _walk(loader, value_node, path, file, table)
         else:
             # A missing plugin is named as such when options are given under it.
             deeper = f"{path}.*" if isinstance(value_node, MappingNode) else path
             table.refuse_path(deeper if prefix else path, source)
+
+
+def _value(loader: yaml.SafeLoader, node: Any, where: str) -> Any:
+    try:
+        return loader.construct_object(node, deep=True)
+    except (ValueError, ArithmeticError, AttributeError, LookupError) as error:  # such as !!int "x", or 2001-99-99
+        raise ConfigError(
+            f"{where}: this is no YAML: {node.value!r} as {node.tag.rpartition(':')[2]}: {error}"
+        ) from None

@@ -6,6 +6,7 @@ Strength from low to high: the defaults, the `--config` file, `INFER_*` variable
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["Effective", "environment", "load_config", "read_environment"]
 
 PREFIX = "INFER_"
+# What Kubernetes sets for a service called "infer". INFER_PORT=8000 is not among it: somebody wants a port.
+_SERVICE = re.compile(r"INFER_(SERVICE_\w+|PORT_\w+)=.*|INFER_PORT=\w+://.*", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -43,18 +46,18 @@ def environment() -> Mapping[str, str]:
 
 
 def read_environment(environ: Mapping[str, str], table: OptionTable) -> list[Given]:
-    """Options from variables; an empty one counts as unset.
+    """Options from variables; an empty one counts as unset, but for keys: an empty one must not open a server.
 
     Raises ConfigError for an `INFER_` variable that is no option (with near misses) or a value of the wrong form.
     """
     given = []
     for name, text in sorted(environ.items()):
-        if not text:
-            continue
         option = table.by_env.get(name)
+        if not text and not (option and option.secret and option.type.get("type") == "array"):
+            continue
         if option is not None:
             given.append(parse_given(option, text, name))
-        elif name.startswith(PREFIX):
+        elif name.startswith(PREFIX) and ("__" in name or not _SERVICE.fullmatch(f"{name}={text}")):
             raise ConfigError(f"unknown environment variable {name}.{nearest(name, list(table.by_env))}")
     return given
 

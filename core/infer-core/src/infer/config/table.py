@@ -118,6 +118,8 @@ class OptionTable:
             check_value(value, given.option.type, given.option.defs)
         except ValueError as error:
             raise ConfigError(f"{path} (from {given.source}) {error}") from None
+        if given.option.secret and isinstance(value, list) and not value:
+            raise ConfigError(f"{path} (from {given.source}) is empty; write a key, or leave it out to ask for none")
         group = self.schema.find_group(path.partition(".")[0])
         # The model group's name is a model, not a plugin.
         if path.endswith(".name") and path.count(".") == 1 and group and group.kind and group.name != "model":

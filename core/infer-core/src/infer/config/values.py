@@ -6,7 +6,7 @@ Covers what pydantic writes for option fields: scalars, optional ones, enums, ar
 from __future__ import annotations
 
 import json
-import math
+import sys
 from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any
@@ -29,9 +29,7 @@ def nearest(word: str, known: list[str]) -> str:
 
 
 def _resolve(type_: Type, defs: Type | None) -> Type:
-    while "$ref" in type_:
-        type_ = (defs or {})[type_["$ref"].rpartition("/")[2]]
-    return type_
+    return _resolve((defs or {})[type_["$ref"].rpartition("/")[2]], defs) if "$ref" in type_ else type_
 
 
 def _choices(type_: Type, defs: Type | None) -> list[Type]:
@@ -71,7 +69,7 @@ def parse_text(text: str, type_: Type, defs: Type | None = None) -> Any:
     for part in strict:
         try:
             value = _convert(text, part, defs)
-        except ValueError:
+        except (ValueError, RecursionError):  # JSON may be nested without end
             continue
         check_value(value, type_, defs)
         return value
@@ -154,7 +152,7 @@ def _has_type(value: Any, part: Type, defs: Type | None) -> bool:
     if kind == "integer":
         return isinstance(value, int) and not isinstance(value, bool)
     if kind == "number":
-        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
     plain = {"boolean": bool, "string": str, "null": type(None)}.get(kind or "")
     return plain is None or isinstance(value, plain)
 

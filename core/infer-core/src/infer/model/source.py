@@ -68,7 +68,7 @@ def name_source(config: InferConfig, index: PluginIndex) -> Local | Remote:
     if name == "auto":
         return _aliased(aliases.get_default())
     path = Path(name).expanduser()
-    if name and path.exists():  # Path("") is the current folder
+    if name and _is_there(path):  # Path("") is the current folder
         return Local(path.resolve().stem if path.is_file() else path.resolve().name, path)
     if name in aliases.by_name:
         return _aliased(aliases.by_name[name])
@@ -76,6 +76,13 @@ def name_source(config: InferConfig, index: PluginIndex) -> Local | Remote:
     if all(fits(record) is not None for record in index.records(KIND)):
         raise ModelError(_no_such_model(name, path, aliases, index))
     return _served(name, config, index)
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError as error:  # longer than a path may be, or below a folder that must not be read
+        raise ModelError(f"{str(path)[:40]!r}... cannot be looked at: {error.strerror}") from None
 
 
 def _aliased(alias: Alias) -> Remote:

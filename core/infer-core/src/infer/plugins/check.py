@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
+import re
+import reprlib
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import is_dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, get_args, get_origin, get_type_hints
 
+from infer.config.schema import plugin_options
+from infer.config.values import check_value, describe_type
 from infer.plugins.installed import find_package
 from infer.plugins.wording import joined
-from infer_api.manifest import API_VERSIONS
+from infer_api import manifest
+from infer_api.manifest import API_VERSIONS, Plugin
 
 __all__ = ["Machine", "capability_problem", "contract_problem", "requires_problem", "shape_problem"]
 
-_FIELDS: dict[str, tuple[type, ...]] = {
-    "kind": (str,),
-    "name": (str,),
-    "summary": (str,),
-    "implementation": (str,),
-    "api": (int,),
-    "priority": (int,),
-    "roles": (list,),
-    "requires": (dict,),
-    "attribute": (str,),
-    "options": (dict, type(None)),
-    "options_class": (str, type(None)),
-}
+_CLASSES = {one.KIND: one for one in vars(manifest).values() if isinstance(one, type) and issubclass(one, Plugin)}
 
 
 class Machine:
@@ -64,15 +59,48 @@ class Machine:
 
 
 def shape_problem(data: Mapping[str, Any]) -> str:
-    """What is wrong with one entry of infer-plugin.json as data, or "" when every field has its type."""
-    for name, types in _FIELDS.items():
-        if name not in data:
+    """What is wrong with one entry of infer-plugin.json as data, or "" when every field has the type of its class."""
+    kind = data.get("kind")
+    hints = get_type_hints(_CLASSES.get(str(kind), Plugin), localns={"Options": object})
+    hints |= {"KIND": object, "attribute": str, "options": dict | None, "options_class": str | None}
+    for name, hint in {"kind": str, **hints}.items():
+        if name not in data and name not in ("supports", "KIND"):
             return f"the field {name!r} is missing"
-        if not isinstance(data[name], types):
-            return f"the field {name!r} is {data[name]!r}"
-    if not isinstance(data.get("supports", {}), dict):
-        return f"the field 'supports' is {data['supports']!r}"
+        if wrong := _misfit(data.get(name, {}), hint, name):
+            return f"the field {wrong}"
+    try:
+        for text in ("pattern", "bare") if kind == "model_sources" else ():
+            re.compile(data.get("supports", {}).get(text, ""))
+        capability_problem(data["requires"], "0")
+        _try_options(data["options"])
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, re.error) as error:
+        return f"something in it cannot be read ({error!r})"
     return ""
+
+
+def _misfit(value: Any, hint: Any, where: str) -> str:
+    """What in `value` is not JSON of the type `hint`. Of a dataclass any field may be missing, others may be there."""
+    origin, args = get_origin(hint), get_args(hint)
+    shape: Any = dict if is_dataclass(hint) or origin is Mapping else list if origin in (tuple, frozenset) else hint
+    kinds = args if origin is tuple and ... not in args else args[:1] * len(value) if isinstance(value, list) else ()
+    fits = isinstance(value, shape) and not (hint is int and isinstance(value, bool))
+    if not fits or (shape is list and len(kinds) != len(value)):
+        return f"{where!r} is {reprlib.repr(value)}"
+    parts = [(item, kind, where) for item, kind in zip(value, kinds, strict=True)] if shape is list else []
+    if is_dataclass(hint):
+        parts = [(value[key], part, f"{where}.{key}") for key, part in get_type_hints(hint).items() if key in value]
+    elif origin is Mapping:
+        parts = [(item, args[1], f"{where}.{key}") for key, item in value.items()]
+    return next(filter(None, (_misfit(*part) for part in parts)), "")
+
+
+def _try_options(schema: Mapping[str, Any] | None) -> None:
+    """Do with a schema of options what help and configuration will do; raises whatever they would."""
+    for option in plugin_options("plugin", schema):
+        " ".join((option.doc, describe_type(option.type, option.defs), *option.all_flags, *option.all_env))
+        for value in (1, [1], {"key": 1}):
+            with suppress(ValueError):
+                check_value(value, option.type, option.defs)
 
 
 def contract_problem(kind: str, api: int, distribution: str) -> str:

@@ -267,7 +267,7 @@ class _ManifestReader:
             file = json.loads(self._installed.read_file(package, MANIFEST_FILE))
         except OSError as error:
             return [], f"{MANIFEST_FILE} of package {package} is missing ({error}); {rewrite}"
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             return [], f"{MANIFEST_FILE} of package {package} cannot be read ({error}); {rewrite}"
         schema = file.get("schema") if isinstance(file, dict) else None
         if isinstance(schema, int) and schema > SCHEMA:

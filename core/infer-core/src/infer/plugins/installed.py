@@ -122,7 +122,8 @@ def read_installed(paths: Sequence[str | os.PathLike[str]] | None = None) -> Ins
 def _read_folder(folder: str) -> Iterable[_Found]:
     try:
         with os.scandir(folder) as items:
-            found = [(item.name, item.path, item.stat().st_mtime_ns) for item in items if item.name.endswith(_SUFFIX)]
+            infos = (item for item in items if item.name.endswith(_SUFFIX) and os.path.isdir(item.path))  # no dead link
+            found = [(item.name, item.path, item.stat().st_mtime_ns) for item in infos]
     except NotADirectoryError:
         return _read_archive(folder)
     except OSError:  # an entry of sys.path that does not exist, or may not be read, holds nothing for us

@@ -217,7 +217,8 @@ def fits_loader(path: str | Path) -> Fits:
         if place.is_dir():
             if any(next(place.glob(pattern), None) is not None for pattern in patterns):
                 return None
-            return Reason(f"it opens folders holding {joined(patterns, 'nothing')}, and {place} holds none of it")
+            some = f"folders holding {joined(patterns)}, and {place} holds none of it"
+            return Reason(f"it opens {some if patterns else f'no folders, and {place} is one'}")
         if place.name.lower().endswith(tuple(suffix.lower() for suffix in suffixes)):
             return None
         return Reason(f"it opens files ending in {joined(suffixes, 'nothing')}, not {place.name!r}")

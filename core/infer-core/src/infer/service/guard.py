@@ -21,10 +21,12 @@ class KeyGuard:
     def allows(self, authorization: str | None) -> bool:
         if not self._digests:
             return True
-        scheme, _, key = (authorization or "").strip().partition(" ")
-        digest = _digest(key.strip())
+        scheme, _, key = (authorization or "").strip(" \t").partition(" ")
+        key = key.strip(" \t")  # no other blanks: U+00A0 may be a byte of the key
+        # Servers decode headers as Latin-1, and most clients send UTF-8.
+        digests = {_digest(key), _digest(key.encode("latin-1") if max(key, default="") <= "\xff" else key)}
         # Digests have one length, and all keys are compared: the time tells neither length nor position.
-        hits = [hmac.compare_digest(digest, known) for known in self._digests]
+        hits = [hmac.compare_digest(digest, known) for known in self._digests for digest in digests]
         return scheme.lower() == "bearer" and any(hits)
 
 
@@ -35,7 +37,7 @@ def read_keys(keys: Sequence[str], key_file: str | None) -> tuple[str, ...]:
     if key_file is None:
         return tuple(key.strip() for key in keys)
     try:
-        lines = Path(key_file).expanduser().read_text(encoding="utf-8").splitlines()
+        lines = Path(key_file).expanduser().read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"--api-key-file {key_file!r} cannot be read: {error}") from None
     more = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
@@ -44,5 +46,5 @@ def read_keys(keys: Sequence[str], key_file: str | None) -> tuple[str, ...]:
     return (*(key.strip() for key in keys), *more)
 
 
-def _digest(key: str) -> bytes:
-    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
+def _digest(key: str | bytes) -> bytes:
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass") if isinstance(key, str) else key).digest()
