@@ -108,7 +108,9 @@ def test_every_excuse_is_still_needed_and_says_why() -> None:
 
 
 def test_an_excused_core_has_an_end_too() -> None:
-    assert large_packages(ROOT)["infer-core"] <= 9_300
+    loader = ("safetensors.py", "json_files.py", "tokenizer_files.py")
+    excused = sum(num_lines(ROOT / "core/infer-core/src/infer/model" / name) for name in loader)
+    assert large_packages(ROOT)["infer-core"] <= MAX_PACKAGE_LINES["infer-core"] + excused
 
 
 def function_of(length: int) -> str:

@@ -42,9 +42,31 @@ def test_values_that_look_like_nothing_are_values() -> None:
     assert config().get("flag") is None
 
 
+@pytest.mark.parametrize("value", [5, True, {"a": 1}, [5]])
+def test_an_architecture_that_is_no_name_names_file_and_key(value: object) -> None:
+    with pytest.raises(ModelError, match=r"m/config\.json: the key 'architectures' must be a name"):
+        _ = config(architectures=value).architecture
+
+
+@pytest.mark.parametrize("value", ["x", [], True, 0, -1.0, float("nan"), float("inf"), 10**400])
+def test_a_number_key_of_another_form_is_named(value: object) -> None:
+    with pytest.raises(ModelError, match=r"m/config\.json: the key 'eps' must be a number above 0"):
+        config(eps=value).get_float("eps", 1.0)
+
+
+def test_optional_numbers_have_defaults_and_bounds() -> None:
+    assert config().get_float("eps", None) is None
+    assert config(eps=2).get_float("eps", 1.0) == 2.0
+    assert config(width=None).get_int("width", 7) == 7
+    with pytest.raises(ModelError, match="'width' must be a positive integer, at most 4, found 5"):
+        config(width=5).get_int("width", 7, 4)
+
+
 @pytest.mark.parametrize("value", ["12", 12.0, True, 0, -1, [12]])
 def test_an_integer_key_of_another_form_is_named_with_what_was_found(value: object) -> None:
-    with pytest.raises(ModelError, match="the key 'width' must be a positive integer, found ") as caught:
+    with pytest.raises(
+        ModelError, match="the key 'width' must be a positive integer, at most 2147483647, found "
+    ) as caught:
         config(width=value).require_int("width")
     assert repr(value) in str(caught.value)
 

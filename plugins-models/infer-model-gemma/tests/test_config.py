@@ -125,3 +125,46 @@ def test_the_text_part_of_a_multimodal_checkpoint() -> None:
 def test_a_missing_size_is_named(key: str) -> None:
     with pytest.raises(ModelError, match=key):
         hf(**{key: None})
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("layer_types", 5),
+        ("layer_types", [[]] * 7),
+        ("head_dim", "x"),
+        ("rms_norm_eps", []),
+        ("sliding_window", 0),
+        ("sliding_window", True),
+        ("sliding_window_pattern", 0),
+        ("query_pre_attn_scalar", 0),
+        ("final_logit_softcapping", "x"),
+        ("num_hidden_layers", 10**30),
+        ("rope_theta", "x"),
+        ("rope_parameters", 5),
+    ],
+)
+def test_a_value_of_a_wrong_type_names_file_and_key(key: str, value: object) -> None:
+    with pytest.raises(ModelError, match=rf"config\.json: .*{key}"):
+        hf(**{key: value})
+
+
+def test_a_text_part_that_is_no_object_is_refused() -> None:
+    with pytest.raises(ModelError, match="text_config"):
+        hf(architectures=["Gemma3ForConditionalGeneration"], text_config=5)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("gemma3.block_count", 10**9),
+        ("gemma3.attention.sliding_window_pattern", 0),
+        ("gemma3.attention.sliding_window_pattern", "x"),
+        ("gemma3.attention.layer_norm_rms_epsilon", "x"),
+        ("gemma3.attention.scale", 0),
+        ("gemma3.rope.scaling.factor", []),
+    ],
+)
+def test_a_gguf_value_of_a_wrong_type_names_file_and_key(key: str, value: object) -> None:
+    with pytest.raises(ModelError, match=rf"m\.gguf: .*{key}"):
+        gguf(**{key: value})

@@ -138,3 +138,47 @@ def test_gguf_rope_factors_of_the_wrong_number_are_refused() -> None:
 def test_gguf_mixtures_of_experts_are_refused() -> None:
     with pytest.raises(ModelError, match="expert_count is 8"):
         gguf(**{"llama.expert_count": 8})
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("head_dim", "x"),
+        ("head_dim", []),
+        ("num_key_value_heads", {}),
+        ("rms_norm_eps", []),
+        ("num_hidden_layers", 10**30),
+        ("hidden_size", 10**30),
+        ("max_position_embeddings", 10**30),
+        ("rope_theta", "x"),
+    ],
+)
+def test_a_value_of_a_wrong_type_names_file_and_key(key: str, value: object) -> None:
+    with pytest.raises(ModelError, match=rf"config\.json: .*{key}"):
+        hf(**{key: value})
+
+
+@pytest.mark.parametrize("window", ["x", [], 0, True])
+def test_a_window_of_mistral_that_is_no_length_is_refused(window: object) -> None:
+    with pytest.raises(ModelError, match="sliding_window"):
+        hf(architectures=["MistralForCausalLM"], sliding_window=window)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("llama.block_count", 10**9),
+        ("llama.attention.head_count_kv", [2, 2]),
+        ("llama.attention.layer_norm_rms_epsilon", "x"),
+        ("llama.attention.sliding_window", 0),
+        ("llama.rope.freq_base", "x"),
+        ("llama.rope.scaling.factor", []),
+    ],
+)
+def test_a_gguf_value_of_a_wrong_type_names_file_and_key(key: str, value: object) -> None:
+    with pytest.raises(ModelError, match=rf"m\.gguf: .*{key}"):
+        gguf(**{key: value})
+
+
+def test_a_gguf_scaling_factor_of_zero_means_none() -> None:
+    assert gguf(**{"llama.rope.scaling.type": "linear", "llama.rope.scaling.factor": 0.0}).rope.type == "default"

@@ -128,3 +128,12 @@ async def test_b62_a_body_that_is_none_is_400_and_the_next_is_served(client: htt
     assert reply.status_code == 400
     assert reply.json()["error"]["message"]
     assert (await client.post(PATH, json={"messages": MESSAGES})).status_code == 200
+
+
+async def test_more_messages_than_the_model_takes_tokens_are_refused_unrendered(
+    client: httpx.AsyncClient, renderer: Any
+) -> None:
+    reply = await client.post(PATH, json={"messages": [{"role": "user", "content": ""}] * 64})
+    error = reply.json()["error"]
+    assert (reply.status_code, error["param"], error["code"]) == (400, "messages", "context_length_exceeded")
+    assert renderer.chats == []

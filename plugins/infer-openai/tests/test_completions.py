@@ -110,3 +110,17 @@ async def test_b14_logprobs_are_strict_json_and_equal_in_a_stream(client: httpx.
 async def test_the_model_is_called_as_the_client_called_it(client: httpx.AsyncClient) -> None:
     assert (await client.post(PATH, json={"model": "org/tiny-chat", "prompt": "a"})).json()["model"] == "org/tiny-chat"
     assert (await client.post(PATH, json={"prompt": "a"})).json()["model"] == "tiny"
+
+
+@pytest.mark.parametrize(("num_prompts", "n", "status"), [(1, 8, 200), (2, 4, 200), (2, 5, 400), (4, 8, 400)])
+async def test_choices_of_all_prompts_together_are_limited(
+    client: httpx.AsyncClient, num_prompts: int, n: int, status: int
+) -> None:
+    reply = await client.post(PATH, json={"prompt": ["a"] * num_prompts, "n": n})
+    assert reply.status_code == status
+    if status == 400:
+        error = reply.json()["error"]
+        assert error["param"] == "n"
+        assert f"{num_prompts} x {n} = {num_prompts * n}" in error["message"]
+        assert "--server.max-prompts" in error["message"]
+        assert "--server.max-n" in error["message"]

@@ -44,3 +44,19 @@ async def test_a_long_body_is_rendered_beside_the_event_loop_and_a_short_one_on_
 async def test_what_is_wrong_with_a_long_body_is_told_as_ever(client: httpx.AsyncClient) -> None:
     reply = await client.post("/detokenize", json={"tokens": [300] * (LONG_BODY_BYTES // 4)})
     assert (reply.status_code, reply.json()["error"]["param"]) == (400, "tokens")
+
+
+@pytest.mark.parametrize(("length", "is_beside"), [(5, False), (LONG_BODY_BYTES, True)])
+async def test_texts_of_many_tokens_are_looked_up_beside_the_event_loop(
+    length: int, is_beside: bool, client: httpx.AsyncClient, renderer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: set[threading.Thread] = set()
+
+    def token_text(token_id: int) -> str:
+        seen.add(threading.current_thread())
+        return "x"
+
+    monkeypatch.setattr(renderer, "token_text", token_text)
+    reply = await client.post("/tokenize", json={"prompt": "x" * length, "return_token_strs": True})
+    assert reply.json()["token_strs"] == ["x"] * (length + 1)
+    assert (threading.current_thread() not in seen) is is_beside

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import gzip
+import threading
 from collections.abc import AsyncIterator
+from typing import Any
 
 import httpx
 import pytest
+from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
+from infer_server import body as body_module
 from infer_server.body import BodyMiddleware
 
 JSON = {"Content-Type": "application/json"}
@@ -104,3 +108,21 @@ async def test_a_client_that_leaves_within_the_body_ends_quietly() -> None:
         return {"type": "http.disconnect"}
 
     await BodyMiddleware(app, 100)({"type": "http", "method": "POST", "path": "/", "headers": []}, receive, None)
+
+
+@pytest.mark.parametrize(("num_bytes", "is_beside"), [(100, False), (40_000, True)])
+async def test_a_long_body_is_checked_beside_the_event_loop(
+    num_bytes: int, is_beside: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[threading.Thread] = []
+    monkeypatch.setattr(body_module, "check_json", lambda data: threads.append(threading.current_thread()))
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        assert len((await receive())["body"]) == num_bytes
+        await Response()(scope, receive, send)
+
+    checked = BodyMiddleware(app, max_bytes=2**20)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(checked), base_url="http://server") as client:
+        headers = {"Content-Type": "application/json"}
+        assert (await client.post("/", content=b" " * num_bytes, headers=headers)).status_code == 200
+    assert (threads[0] is not threading.current_thread()) is is_beside

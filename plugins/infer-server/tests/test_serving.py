@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 from collections.abc import AsyncIterator, Callable
@@ -14,6 +15,7 @@ from typing import Any
 import httpx
 import pytest
 from fastapi import APIRouter
+from starlette.responses import StreamingResponse
 
 from infer_api.errors import ModelError
 from infer_api.services import Services
@@ -30,10 +32,13 @@ class FakeContext:
     loaded: asyncio.Event
     fails: Exception | None = None
     said: list[str] = field(default_factory=list)
+    shutdown_timeout_s: float = 5.0
 
     @property
     def config(self) -> Any:
-        server = SimpleNamespace(host="127.0.0.1", port=0, allowed_origins=(), shutdown_timeout_s=5.0)
+        server = SimpleNamespace(
+            host="127.0.0.1", port=0, allowed_origins=(), shutdown_timeout_s=self.shutdown_timeout_s
+        )
         return SimpleNamespace(server=server)
 
     @asynccontextmanager
@@ -145,3 +150,52 @@ async def test_a_large_chunked_body_over_a_real_socket_is_413(context: FakeConte
         reply = await client.post("/note", content=large(), headers={"Content-Type": "application/json"})
         assert reply.status_code == 413
         assert (await client.post("/note", json={"text": "next"})).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/health", "/ready"])
+async def test_head_is_answered_like_get_without_a_body(context: FakeContext, path: str) -> None:
+    async with running(context) as (_, client):
+        assert (await client.head(path)).status_code == (await client.get(path)).status_code
+        context.loaded.set()
+        await until_ready(client)
+        whole, head = await client.get(path), await client.head(path)
+        assert (head.status_code, head.content) == (200, b"")
+        assert head.headers["content-length"] == whole.headers["content-length"]
+
+
+def slow_router() -> APIRouter:
+    """A stream and a plain reply that never end by themselves."""
+    router = APIRouter()
+
+    async def events() -> AsyncIterator[bytes]:
+        yield b'data: "first"\n\n'
+        await asyncio.sleep(60)
+
+    @router.get("/stream")
+    async def stream() -> StreamingResponse:
+        return StreamingResponse(events(), media_type="text/event-stream")
+
+    @router.get("/whole")
+    async def whole() -> None:
+        await asyncio.sleep(60)
+
+    return router
+
+
+async def test_what_outlasts_the_time_to_end_is_told_so_without_a_traceback(
+    context: FakeContext, caplog: pytest.LogCaptureFixture
+) -> None:
+    context.mounted, context.shutdown_timeout_s = [("slow", slow_router())], 0.0
+    context.loaded.set()
+    async with running(context) as (task, client):
+        await until_ready(client)
+        pending = [asyncio.create_task(client.get(path)) for path in ("/stream", "/whole")]
+        await asyncio.sleep(0.2)
+        os.kill(os.getpid(), signal.SIGTERM)
+        streamed, whole = await asyncio.wait_for(asyncio.gather(*pending), 10)
+        assert await asyncio.wait_for(task, 10) == 0
+    first, last = streamed.text.removesuffix("\n\n").split("\n\n")
+    assert first == 'data: "first"'
+    assert json.loads(last.removeprefix("data: "))["error"]["code"] == "server_stopping"
+    assert (whole.status_code, whole.json()["error"]["code"]) == (503, "server_stopping")
+    assert not any(record.exc_info for record in caplog.records)

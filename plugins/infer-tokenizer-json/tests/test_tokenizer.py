@@ -174,3 +174,9 @@ def test_truncation_and_padding_of_the_file_are_switched_off(byte_level, source_
 def test_a_damaged_file_is_a_model_error_naming_it(data) -> None:
     with pytest.raises(ModelError, match="some/tokenizer.json"):
         JsonTokenizer(TokenizerSource("tokenizer.json", data, "some/tokenizer.json"))
+
+
+def test_long_texts_are_encoded_like_short_ones(byte_tokenizer) -> None:
+    text = "naïve 東京 🎈\n" * 2000
+    pieces = [byte_tokenizer.encode(line, special=False) for line in text.splitlines(keepends=True)]
+    assert byte_tokenizer.encode(text, special=False) == [one for piece in pieces for one in piece]

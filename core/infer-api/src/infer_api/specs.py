@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from infer_api.errors import ModelError
 
 __all__ = [
+    "MAX_LAYERS",
+    "MAX_SIZE",
+    "MAX_WIDTH",
     "AttentionSite",
     "AttentionSpec",
     "CheckpointConfig",
@@ -28,6 +31,11 @@ __all__ = [
     "Score",
     "Shard",
 ]
+
+MAX_LAYERS, MAX_WIDTH, MAX_SIZE = 1024, 1 << 20, (1 << 31) - 1
+"""Most layers, values of a vector, and anything else that a configuration may ask for: beyond lies a damaged file."""
+
+D = TypeVar("D", bound=float | None)
 
 Shard = Literal["none", "output", "input"]
 """How tensor parallelism cuts a linear: not at all, by output rows (column parallel), by input (row parallel)."""
@@ -72,12 +80,14 @@ class CheckpointConfig:
     def architecture(self) -> str:
         """The architecture's name in this dialect, the first of a list. Raises ModelError where the file lacks it."""
         found = self.values.get(self.architecture_key)
-        names = (found,) if isinstance(found, str) else tuple(found or ())
-        if not names:
+        names = [found] if isinstance(found, str) else found or []
+        if names == []:
             raise ModelError(
                 f"{self.where}: the key {self.architecture_key!r} is missing or empty, so no model plugin can be chosen"
             )
-        return str(names[0])
+        if not isinstance(names, list | tuple) or not isinstance(names[0], str):
+            raise self._wrong(self.architecture_key, "a name or a list of names")
+        return names[0]
 
     def require(self, key: str) -> Any:
         """Value of `key`. Raises ModelError naming file and key when it is missing or null."""
@@ -86,17 +96,35 @@ class CheckpointConfig:
             raise ModelError(f"{self.where}: the key {key!r} is missing")
         return value
 
-    def require_int(self, key: str) -> int:
-        """Value of `key` as a positive int. Raises ModelError naming file and key."""
+    def require_int(self, key: str, maximum: int = MAX_SIZE) -> int:
+        """Value of `key` as an int from 1 to `maximum`. Raises ModelError naming file and key."""
         value = self.require(key)
-        if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
-            raise ModelError(f"{self.where}: the key {key!r} must be a positive integer, found {value!r}")
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= maximum:
+            raise self._wrong(key, f"a positive integer, at most {maximum}")
         return value
+
+    def get_int(self, key: str, default: D, maximum: int = MAX_SIZE) -> int | D:
+        """Like `require_int`, but `default` when the key is missing or null."""
+        return default if self.values.get(key) is None else self.require_int(key, maximum)
+
+    def require_float(self, key: str) -> float:
+        """Value of `key`, a number above 0 in the range of float32. Raises ModelError naming file and key."""
+        value = self.require(key)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 3e38:
+            raise self._wrong(key, "a number above 0")
+        return float(value)
+
+    def get_float(self, key: str, default: D) -> float | D:
+        """Like `require_float`, but `default` when the key is missing or null."""
+        return default if self.values.get(key) is None else self.require_float(key)
 
     def get(self, key: str, default: Any = None) -> Any:
         """Value of `key`, or `default` when it is missing or null."""
         value = self.values.get(key)
         return default if value is None else value
+
+    def _wrong(self, key: str, wanted: str) -> ModelError:
+        return ModelError(f"{self.where}: the key {key!r} must be {wanted}, found {self.values[key]!r:.60}")
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,8 @@ def stored(part: Part, weight: torch.Tensor) -> StoredPart:
 class Listing:
     """As much of a checkpoint as `match` looks at."""
 
+    suffix = ""
+
     def __init__(self, *formats: str, **values: Any) -> None:
         self._formats = formats
         self._values = values
@@ -36,7 +38,7 @@ class Listing:
         return CheckpointConfig("hf", "config.json", self._values)
 
     def tensors(self) -> Iterable[TensorInfo]:
-        return [TensorInfo(f"t{i}", (2, 2), each, 16) for i, each in enumerate(self._formats)]
+        return [TensorInfo(f"t{i}{self.suffix}", (2, 2), each, 16) for i, each in enumerate(self._formats)]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -123,6 +125,16 @@ def test_match_takes_plain_checkpoints_only() -> None:
         reason = quant.match(listing)  # type: ignore[arg-type]
         assert reason is not None
         assert words in reason.text
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8", "bool", "int64"])
+def test_weights_of_whole_numbers_without_a_scale_are_not_plain(kind: str) -> None:
+    listing = Listing("dense.float32", f"dense.{kind}")
+    assert DenseQuant(None).match(listing) is None, "a buffer may count"  # type: ignore[arg-type]
+    listing.suffix = ".weight"
+    reason = DenseQuant(None).match(listing)  # type: ignore[arg-type]
+    assert reason is not None
+    assert f"'t1.weight' holds {kind}" in reason.text
 
 
 @pytest.mark.skipif(torch.backends.cpu.get_cpu_capability() != "AVX512", reason="the order of sums is another one")

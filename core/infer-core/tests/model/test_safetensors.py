@@ -202,3 +202,10 @@ def test_dense_tensor_is_sliced_by_logical_axes_and_copied_when_made_dense() -> 
     assert copy.is_contiguous()
     assert copy.data_ptr() != values[:, 2:].data_ptr()
     assert DenseTensor(values.bfloat16()).format == "dense.bfloat16"
+
+
+@pytest.mark.parametrize("name", ["../outside.safetensors", "a/../../outside.safetensors", "/outside.safetensors"])
+def test_an_index_that_points_out_of_its_folder_is_refused(tmp_path: Path, name: str) -> None:
+    write_shards(tmp_path, c=name)
+    with pytest.raises(ModelError, match=rf"{INDEX}: .*outside its folder: {name}"):
+        SafetensorsCheckpoint(tmp_path, None)

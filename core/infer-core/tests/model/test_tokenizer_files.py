@@ -109,3 +109,18 @@ def test_broken_json_is_an_error_naming_the_file(tmp_path: Path, name: str) -> N
     (tmp_path / f"{name}.json").write_text('{"a": ')
     with pytest.raises(ModelError, match=rf"{name}\.json: this is not (a )?valid"):
         read_tokenizer(tmp_path, {})
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "chat_template.jinja", "chat_templates/x.jinja"])
+def test_a_folder_in_place_of_a_file_is_named(tmp_path: Path, name: str) -> None:
+    (tmp_path / "tokenizer.json").write_text(json.dumps(TOKENS))
+    (tmp_path / name).unlink(missing_ok=True)
+    (tmp_path / name).mkdir(parents=True)
+    with pytest.raises(ModelError, match=f"{name}: the file cannot be read"):
+        read_tokenizer(tmp_path, {})
+
+
+def test_a_chat_template_that_is_no_utf8_is_named(tmp_path: Path) -> None:
+    (tmp_path / "chat_template.jinja").write_bytes(b"\xff")
+    with pytest.raises(ModelError, match=r"chat_template\.jinja: the file cannot be read"):
+        source(tmp_path)

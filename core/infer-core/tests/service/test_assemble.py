@@ -9,7 +9,7 @@ from infer.config.sections import InferConfig
 from infer.plugins.discovery import PluginIndex, PluginRecord
 from infer.plugins.pluginset import PinnedPlugin, PluginSet
 from infer.service.assemble import generation_defaults, open_services
-from infer_api.errors import ConfigError, ModelError
+from infer_api.errors import ConfigError, ModelError, RequestError
 from infer_api.requests import SamplingParams
 from infer_api.tokenizers import TokenizerSource
 from infer_tokenizer_json.tokenizer import JsonTokenizer
@@ -157,7 +157,7 @@ def test_a_checkpoint_recommends_what_sampling_knows_and_a_greedy_one_nothing(ge
 
 def test_a_recommended_value_that_is_no_number_is_named() -> None:
     source = TokenizerSource("tokenizer.json", "{}", "folder", generation={"temperature": "warm"})
-    with pytest.raises(ModelError, match=r"folder: temperature .* found 'warm'"):
+    with pytest.raises(ModelError, match=r"folder: .*generation_config.json.*temperature .* found 'warm'"):
         generation_defaults(source)
 
 
@@ -177,3 +177,21 @@ async def test_a_model_without_a_tokenizer_serves_ids(started, caplog) -> None:
         assert services.models[0].vocab_size == 320
         assert services.renderer.text([319]).prompt_ids == (319,)
     assert "no tokenizer" in caplog.text
+
+
+@pytest.mark.parametrize("values", [{"temperature": -1}, {"top_p": 5}, {"top_k": 1.5}, {"top_k": True}])
+def test_a_recommended_value_that_no_request_may_have_is_named_at_the_start(values) -> None:
+    source = TokenizerSource("tokenizer.json", "{}", "folder", generation=values)
+    with pytest.raises(ModelError, match=f"folder: .*generation_config.json.*{next(iter(values))} must be"):
+        generation_defaults(source)
+
+
+def test_a_recommended_count_may_be_written_as_a_float() -> None:
+    source = TokenizerSource("tokenizer.json", "{}", "folder", generation={"top_k": 50.0})
+    assert isinstance(generation_defaults(source)["top_k"], int)
+
+
+async def test_the_renderer_knows_the_length_of_the_context(started) -> None:
+    async with open_services(TINY, INDEX, start=started()) as services:
+        with pytest.raises(RequestError, match="cannot fit"):
+            services.renderer.text("a" * (12 * 64 + 1))

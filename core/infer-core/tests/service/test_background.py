@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 
 import pytest
 
 from infer.service.background import BackgroundLoop
+from infer_api.errors import EngineDeadError
 
 
 @pytest.fixture
@@ -87,3 +89,19 @@ def test_a_loop_whose_last_user_is_its_own_work_stops_too() -> None:
     thread.join(5)
     assert not thread.is_alive()
     loop.close()
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_closed_loop_ends_an_iteration_and_refuses_work() -> None:
+    async def endless():
+        yield 0
+        await asyncio.Event().wait()
+
+    background = BackgroundLoop()
+    items, unread = background.iterate(endless()), background.iterate(endless())
+    assert next(items) == 0
+    background.close()
+    for late in (lambda: next(items), lambda: next(unread), lambda: background.run(where())):
+        with pytest.raises(EngineDeadError, match="has been closed"):
+            late()
+    gc.collect()

@@ -26,7 +26,9 @@ def opener(pipeline, byte_tokenizer, card, limits):
         async def opened():
             yield Services(
                 engine=engine,
-                renderer=TextRenderer(byte_tokenizer, ChatTemplate({"default": TEMPLATE}, {}, "x"), card.vocab_size),
+                renderer=TextRenderer(
+                    byte_tokenizer, ChatTemplate({"default": TEMPLATE}, {}, "x"), card.vocab_size, 64
+                ),
                 outputs=pipeline(engine),
                 models=(dataclasses.replace(card, defaults=defaults or {}),),
                 guard=None,
@@ -210,3 +212,37 @@ def test_an_llm_that_is_dropped_without_close_stops_its_engine(opener, scripted_
     gc.collect()
     assert engine.is_closed
     assert threading.active_count() == before
+
+
+def test_a_path_names_a_model_like_a_string(tmp_path) -> None:
+    with pytest.raises(ModelError, match="no such model .*missing"):
+        LLM(tmp_path / "missing")
+
+
+@pytest.mark.parametrize("prompts", [5, None, [None], [1.5], ["a", 5]])
+def test_prompts_of_a_wrong_type_are_refused(llm_of, scripted_engine, prompts) -> None:
+    with pytest.raises(RequestError):
+        llm_of(scripted_engine()).generate(prompts)
+
+
+@pytest.mark.parametrize("messages", [{"role": "user", "content": "x"}, 5, None])
+def test_messages_that_are_no_list_are_refused(llm_of, scripted_engine, messages) -> None:
+    for ask in (llm_of(scripted_engine()).chat, llm_of(scripted_engine()).stream):
+        with pytest.raises(RequestError):
+            ask(messages)
+
+
+@pytest.mark.parametrize("sampling", [{}, {"temperature": 0}, [{}], 5])
+def test_sampling_of_a_wrong_type_says_what_it_should_be(llm_of, scripted_engine, sampling) -> None:
+    with pytest.raises(ConfigError, match=r"must be SamplingParams\(\.\.\.\)"):
+        llm_of(scripted_engine()).generate("a", sampling)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_stream_that_outlives_its_llm_says_so(llm_of, scripted_engine, script) -> None:
+    llm = llm_of(scripted_engine(script([[70], [71]], end=None)))
+    stream = llm.stream("a")
+    next(stream)
+    llm.close()
+    with pytest.raises(EngineDeadError):
+        list(stream)

@@ -13,7 +13,7 @@ TEMPLATE = "{% for m in messages %}<|im_start|>{{ m.role }}: {{ m.content }}<|im
 @pytest.fixture
 def renderer(byte_tokenizer) -> TextRenderer:
     template = ChatTemplate({"default": TEMPLATE}, {}, "here")
-    return TextRenderer(byte_tokenizer, template, byte_tokenizer.vocab_size)
+    return TextRenderer(byte_tokenizer, template, byte_tokenizer.vocab_size, 64)
 
 
 def test_chat_becomes_the_templates_text_and_its_ids(renderer, byte_tokenizer) -> None:
@@ -34,14 +34,14 @@ def test_parts_render_like_the_joined_string(renderer, role) -> None:
 def test_chat_adds_no_bos_beside_the_templates_own(sentencepiece, source_of) -> None:
     tokenizer = JsonTokenizer(source_of(sentencepiece, bos_id=1))
     template = ChatTemplate({"default": "{{ bos_token }}{{ messages[0].content }}"}, {"bos_token": "<s>"}, "here")
-    rendered = TextRenderer(tokenizer, template, tokenizer.vocab_size).chat([{"role": "user", "content": "cat"}])
+    rendered = TextRenderer(tokenizer, template, tokenizer.vocab_size, 64).chat([{"role": "user", "content": "cat"}])
     assert rendered.prompt_ids.count(1) == 1
-    assert TextRenderer(tokenizer, template, tokenizer.vocab_size).text("cat").prompt_ids.count(1) == 1
+    assert TextRenderer(tokenizer, template, tokenizer.vocab_size, 64).text("cat").prompt_ids.count(1) == 1
 
 
 def test_without_a_template_chat_names_the_option_and_completions_work(byte_tokenizer) -> None:
     """B50."""
-    renderer = TextRenderer(byte_tokenizer, None, byte_tokenizer.vocab_size)
+    renderer = TextRenderer(byte_tokenizer, None, byte_tokenizer.vocab_size, 64)
     with pytest.raises(RequestError, match="--chat-template") as caught:
         renderer.chat([{"role": "user", "content": "hi"}])
     assert caught.value.status == 400
@@ -82,7 +82,27 @@ def test_token_text_marks_broken_characters(renderer, byte_tokenizer) -> None:
 
 
 def test_without_a_tokenizer_only_ids_work() -> None:
-    renderer = TextRenderer(None, None, 10)
+    renderer = TextRenderer(None, None, 10, 64)
     assert renderer.text([1, 2]).prompt_ids == (1, 2)
     with pytest.raises(RequestError, match="no tokenizer"):
         renderer.text("hi")
+
+
+def test_text_that_cannot_fit_is_refused_before_it_is_tokenized(byte_tokenizer, monkeypatch) -> None:
+    renderer = TextRenderer(byte_tokenizer, ChatTemplate({"default": TEMPLATE}, {}, "here"), 300, 64)
+    most = 64 * byte_tokenizer.max_token_chars
+    assert renderer.text("a" * most).text
+    monkeypatch.setattr(byte_tokenizer, "encode", None)
+    for render in (
+        lambda: renderer.text("a" * (most + 1)),
+        lambda: renderer.chat([{"role": "user", "content": "a" * most}]),
+    ):
+        with pytest.raises(RequestError, match="cannot fit") as caught:
+            render()
+        assert (caught.value.status, caught.value.code) == (400, "context_length_exceeded")
+
+
+@pytest.mark.parametrize("prompt", [5, None, 1.5, b"a"])
+def test_a_prompt_that_is_neither_text_nor_ids_is_refused(renderer, prompt) -> None:
+    with pytest.raises(RequestError, match="must be text or a list of token ids"):
+        renderer.text(prompt)

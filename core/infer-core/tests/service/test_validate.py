@@ -175,3 +175,9 @@ def test_a_prompt_token_that_the_model_has_no_score_for_is_refused_before_the_en
     error = refused(check, prompts=(Rendered((5, 6)), Rendered((5, VOCAB), param="prompt[1]")))
     assert (error.param, error.code) == ("prompt[1]", "unknown_token_id")
     assert check(prompts=(Rendered((VOCAB - 1,)),)).n == 1
+
+
+@pytest.mark.parametrize("ids", [5, None, "12"])
+def test_stop_token_ids_that_are_no_list_are_refused(ids, card, limits, prompt) -> None:
+    with pytest.raises(RequestError, match="stop_token_ids must be a list of token ids"):
+        check_sampling(SamplingParams(stop_token_ids=ids), card, limits, [prompt("a")])

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from infer_api.errors import ModelError
 from infer_api.rope import RopeSpec
-from infer_api.specs import CheckpointConfig, Epilogue
+from infer_api.specs import MAX_LAYERS, MAX_WIDTH, CheckpointConfig, Epilogue
 
 __all__ = ["ROPE_FACTORS", "LlamaConfig"]
 
 ROPE_FACTORS = "rope_freqs.weight"
 """GGUF tensor that holds what a llama3 rope divides its frequencies by."""
 
+MAX_HEAD = 4096
+"""Widest head: tables of angles grow with it and with the context."""
 ACTIVATIONS: Mapping[str, Epilogue] = {
     "silu": "silu_mul",
     "swish": "silu_mul",
     "gelu_pytorch_tanh": "gelu_tanh_mul",
 }
+FACTOR_KEYS = ("llama.rope.scaling.factor", "llama.rope.scale_linear")
 MISTRAL = "MistralForCausalLM"
 MISTRAL_WINDOW = 4096
 """Window of a Mistral whose configuration leaves the key out."""
@@ -55,20 +58,21 @@ class LlamaConfig:
     @classmethod
     def from_hf(cls, config: CheckpointConfig) -> LlamaConfig:
         """From a config.json. Raises ModelError naming file and key."""
-        width, num_heads = config.require_int("hidden_size"), config.require_int("num_attention_heads")
-        head_size = int(config.get("head_dim", width // num_heads))
+        width = config.require_int("hidden_size", MAX_WIDTH)
+        num_heads = config.require_int("num_attention_heads", MAX_WIDTH)
+        head_size = config.get_int("head_dim", width // num_heads, MAX_HEAD)
         attention_bias = bool(config.get("attention_bias", False))
         return cls(
-            num_layers=config.require_int("num_hidden_layers"),
+            num_layers=config.require_int("num_hidden_layers", MAX_LAYERS),
             width=width,
-            ffn_width=config.require_int("intermediate_size"),
+            ffn_width=config.require_int("intermediate_size", MAX_WIDTH),
             num_heads=num_heads,
-            num_kv_heads=int(config.get("num_key_value_heads", num_heads)),
+            num_kv_heads=config.get_int("num_key_value_heads", num_heads, MAX_WIDTH),
             head_size=head_size,
-            norm_eps=float(config.get("rms_norm_eps", 1e-6)),
+            norm_eps=config.get_float("rms_norm_eps", 1e-6),
             vocab_size=config.require_int("vocab_size"),
             max_positions=config.require_int("max_position_embeddings"),
-            rope=RopeSpec.from_config(config.values, head_size=head_size, where=config.where),
+            rope=_hf_rope(config, head_size),
             tied=bool(config.get("tie_word_embeddings", False)),
             dtype=str(config.get("dtype", config.get("torch_dtype", "float32"))),
             window=_hf_window(config),
@@ -86,25 +90,23 @@ class LlamaConfig:
                 f"{config.where}: llama.expert_count is {config.get('llama.expert_count')}; mixtures of experts need "
                 "another model plugin"
             )
-        width, num_heads = (
-            config.require_int("llama.embedding_length"),
-            config.require_int("llama.attention.head_count"),
-        )
-        head_size = int(config.get("llama.attention.key_length", width // num_heads))
+        width = config.require_int("llama.embedding_length", MAX_WIDTH)
+        num_heads = config.require_int("llama.attention.head_count", MAX_WIDTH)
+        head_size = config.get_int("llama.attention.key_length", width // num_heads, MAX_HEAD)
         return cls(
-            num_layers=config.require_int("llama.block_count"),
+            num_layers=config.require_int("llama.block_count", MAX_LAYERS),
             width=width,
-            ffn_width=config.require_int("llama.feed_forward_length"),
+            ffn_width=config.require_int("llama.feed_forward_length", MAX_WIDTH),
             num_heads=num_heads,
-            num_kv_heads=int(config.get("llama.attention.head_count_kv", num_heads)),
+            num_kv_heads=config.get_int("llama.attention.head_count_kv", num_heads, MAX_WIDTH),
             head_size=head_size,
-            norm_eps=float(config.require("llama.attention.layer_norm_rms_epsilon")),
+            norm_eps=config.require_float("llama.attention.layer_norm_rms_epsilon"),
             vocab_size=_gguf_vocab_size(config),
             max_positions=config.require_int("llama.context_length"),
             rope=_gguf_rope(config, head_size),
             tied="output.weight" not in config.tensors,
             dtype="float32",
-            window=config.get("llama.attention.sliding_window"),
+            window=config.get_int("llama.attention.sliding_window", None),
             qkv_bias="blk.0.attn_q.bias" in config.tensors,
             o_bias="blk.0.attn_output.bias" in config.tensors,
             mlp_bias="blk.0.ffn_gate.bias" in config.tensors,
@@ -114,8 +116,16 @@ class LlamaConfig:
 def _hf_window(config: CheckpointConfig) -> int | None:
     if config.architecture != MISTRAL:
         return None
-    window = config.values.get("sliding_window", MISTRAL_WINDOW)
-    return None if window is None else int(window)
+    return config.get_int("sliding_window", None if "sliding_window" in config.values else MISTRAL_WINDOW)
+
+
+def _hf_rope(config: CheckpointConfig, head_size: int) -> RopeSpec:
+    try:
+        return RopeSpec.from_config(config.values, head_size=head_size, where=config.where)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ModelError(
+            f"{config.where}: a value of the rope (rope_theta, rope_scaling, …) is wrong: {error}"
+        ) from error
 
 
 def _activation(config: CheckpointConfig) -> Epilogue:
@@ -127,24 +137,25 @@ def _activation(config: CheckpointConfig) -> Epilogue:
 
 def _gguf_vocab_size(config: CheckpointConfig) -> int:
     tokens = config.get("tokenizer.ggml.tokens")
-    return len(tokens) if tokens else config.require_int("llama.vocab_size")
+    return len(tokens) if isinstance(tokens, Sequence) and tokens else config.require_int("llama.vocab_size")
 
 
 def _gguf_rope(config: CheckpointConfig, head_size: int) -> RopeSpec:
     """Rows of q and k are put back into the order of halves by the weight map, so the rope is not interleaved."""
-    size = int(config.get("llama.rope.dimension_count", head_size))
-    theta = float(config.get("llama.rope.freq_base", 10000.0))
+    size = config.get_int("llama.rope.dimension_count", head_size, MAX_HEAD)
+    theta = config.get_float("llama.rope.freq_base", 10000.0)
     positions = config.require_int("llama.context_length")
     if ROPE_FACTORS in config.tensors:
         return _rope_with_factors(config, size, theta, positions)
     kind = str(config.get("llama.rope.scaling.type", "none"))
-    factor = float(config.get("llama.rope.scaling.factor", config.get("llama.rope.scale_linear", 1.0)))
+    key = next((one for one in FACTOR_KEYS if config.get(one) is not None), FACTOR_KEYS[0])
+    factor = 1.0 if config.get(key) == 0 else config.get_float(key, 1.0)  # writers put 0 for "none"
     if kind == "none" or factor == 1.0:
         return RopeSpec(size, theta, max_positions=positions)
     if kind not in ("linear", "yarn"):
         raise ModelError(f"{config.where}: llama.rope.scaling.type {kind!r} is not supported (none, linear or yarn)")
-    original = int(config.get("llama.rope.scaling.original_context_length", positions))
-    stated = float(config.get("llama.rope.scaling.attn_factor", 1.0))
+    original = config.get_int("llama.rope.scaling.original_context_length", positions)
+    stated = config.get_float("llama.rope.scaling.attn_factor", 1.0)
     # The file's factor multiplies what yarn derives from the scaling; linear ropes have neither.
     attention_factor = stated * (0.1 * math.log(factor) + 1.0) if kind == "yarn" and stated != 1.0 else 0.0
     return RopeSpec(

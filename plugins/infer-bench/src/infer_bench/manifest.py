@@ -13,7 +13,7 @@ BENCH = CommandPlugin(
     implementation="infer_bench.command:BenchCommand",
     options=BenchOptions,
     supports=CommandSupport(
-        arguments=(("model?", "a folder, a .gguf file, an alias or a hub id (default: the built-in model)"),),
+        arguments=(("model?", "a folder, a .gguf file, an alias or a hub id (default: the default alias)"),),
         subcommands=(
             ("throughput", "Many requests at once: requests and tokens per second."),
             ("latency", "One request at a time: time to first token, time per token."),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, WithJsonSchema, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
+from infer_api.errors import RequestError
 from infer_openai.prompts import read_prompts
 from infer_openai.screening import screen
 
@@ -16,13 +18,29 @@ def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
+def _first_wrong_bias(value: Any) -> Any:
+    """Refuse at the first value that is no number: pydantic would describe every wrong one, for seconds."""
+    for key, bias in value.items() if isinstance(value, dict) else ():
+        if isinstance(bias, bool) or not isinstance(bias, int | float) or not abs(bias) <= _MAX_FLOAT:
+            path = f"logit_bias.{key[:40]}"
+            raise RequestError(f"{path} must be a number", param=path, code="invalid_type")
+    return value
+
+
+_MAX_FLOAT = sys.float_info.max
 _STRING = {"type": "string"}
 _IDS = {"type": "array", "items": {"type": "integer"}}
 _STRINGS = {"type": "array", "items": _STRING}
 _TEXT_OR_IDS = {"anyOf": [_STRING, _STRINGS, _IDS, {"type": "array", "items": _IDS}]}
 
 Prompts = Annotated[Any, BeforeValidator(read_prompts), WithJsonSchema(_TEXT_OR_IDS)]
-Stop = Annotated[list[str], BeforeValidator(_as_list), WithJsonSchema({"anyOf": [_STRING, _STRINGS]})]
+# Lists fail at their first wrong element, since a body may hold millions of them.
+Stop = Annotated[
+    list[str], Field(fail_fast=True), BeforeValidator(_as_list), WithJsonSchema({"anyOf": [_STRING, _STRINGS]})
+]
+Bias = Annotated[dict[str, float], BeforeValidator(_first_wrong_bias)]
+Ids = Annotated[list[int], Field(fail_fast=True)]
+Objects = Annotated[list[dict[str, Any]], Field(fail_fast=True)]
 
 
 class Body(BaseModel):
@@ -74,11 +92,11 @@ class SamplingBody(Body):
     """Subtracted for each time that a token was generated."""
     repetition_penalty: float | None = None
     """Divides the score of tokens in prompt and text; 1 is off."""
-    logit_bias: dict[str, float] | None = None
+    logit_bias: Bias | None = None
     """Token id → bias from -100 to 100."""
     stop: Stop | None = None
     """Strings that end the text."""
-    stop_token_ids: list[int] | None = None
+    stop_token_ids: Ids | None = None
     """Token ids that end the text."""
     include_stop_str_in_output: bool | None = None
     """Keep the stop string in the text."""
@@ -110,7 +128,7 @@ class CompletionBody(SamplingBody):
 class ChatBody(SamplingBody):
     """Body of `/v1/chat/completions`."""
 
-    messages: list[dict[str, Any]]
+    messages: Objects
     """The conversation. Content is a string or a list of text parts."""
     max_completion_tokens: int | None = None
     """Newer name of `max_tokens`."""
@@ -118,7 +136,7 @@ class ChatBody(SamplingBody):
     """Report the generated tokens."""
     top_logprobs: int | None = None
     """Alternatives reported per token; only with `logprobs`."""
-    tools: list[dict[str, Any]] | None = None
+    tools: Objects | None = None
     """Functions that the chat template tells the model of. The answer stays plain text."""
     tool_choice: Any = None
     """"none" hides the tools from the model; "auto" is the default."""
@@ -133,9 +151,9 @@ class TokenizeBody(Body):
     """One of the served names (default: the first)."""
     prompt: str | None = None
     """Text to tokenize."""
-    messages: list[dict[str, Any]] | None = None
+    messages: Objects | None = None
     """A conversation, which the chat template is applied to."""
-    tools: list[dict[str, Any]] | None = None
+    tools: Objects | None = None
     """As in a chat completion."""
     chat_template_kwargs: dict[str, Any] | None = None
     """As in a chat completion."""
@@ -150,5 +168,5 @@ class DetokenizeBody(Body):
 
     model: str | None = None
     """One of the served names (default: the first)."""
-    tokens: list[int]
+    tokens: Ids
     """Token ids."""

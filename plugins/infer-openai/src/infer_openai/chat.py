@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from infer_api.errors import RequestError
 from infer_api.requests import SamplingParams
-from infer_api.services import Rendered, Services
+from infer_api.services import ModelCard, Rendered, Services
 from infer_openai.answer import answer
 from infer_openai.bodies import ChatBody
 from infer_openai.conversation import read_messages, read_tools
@@ -42,14 +42,29 @@ async def _chat(services: Services, body: ChatBody, request: Request) -> Respons
     card = get_card(services.models, body.model)
     with_usage = wants_usage(body)
     asked = chat_sampling(body, card, services.limits)
-    tools = read_tools(body.tools, body.tool_choice)
-    prompt = await rendered(request, lambda: render_chat(services, body.messages, tools, body.chat_template_kwargs))
+    _check_count(body, card)
+    prompt = await rendered(request, lambda: _render(services, body))
     sampling = _checked(services, prompt, asked, body)
     reply_id = f"chatcmpl-{uuid4().hex}"
     head = Head(reply_id, int(time.time()), body.model or card.id, services.fingerprint)
     events = services.outputs.stream([prompt], sampling, request_id=reply_id)
     shape = ChatShape(head, with_usage=with_usage, with_logprobs=body.logprobs)
     return await answer(request, services.outputs, events, shape, stream=body.stream)
+
+
+def _check_count(body: ChatBody, card: ModelCard) -> None:
+    """Refuse what cannot fit before any of it is rendered: no message takes less than a token."""
+    if len(body.messages) >= card.max_model_len:
+        raise RequestError(
+            f"messages has {len(body.messages)} elements, which cannot fit the model's {card.max_model_len} tokens "
+            "(--max-model-len)",
+            param="messages",
+            code="context_length_exceeded",
+        )
+
+
+def _render(services: Services, body: ChatBody) -> Rendered:
+    return render_chat(services, body.messages, read_tools(body.tools, body.tool_choice), body.chat_template_kwargs)
 
 
 def render_chat(

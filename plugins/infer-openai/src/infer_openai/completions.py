@@ -59,6 +59,14 @@ def _render(services: Services, body: CompletionBody) -> list[Rendered]:
         raise RequestError(
             f"prompt has {len(prompts)} elements, {most} are allowed (--server.max-prompts)", param="prompt"
         )
+    most_choices = max(services.limits.max_n, most)
+    num_choices = len(prompts) * (body.n or 1)
+    if len(prompts) > 1 and num_choices > most_choices:
+        raise RequestError(
+            f"prompt x n ask for {len(prompts)} x {body.n} = {num_choices} choices, {most_choices} are allowed "
+            "(the larger of --server.max-prompts and --server.max-n)",
+            param="n",
+        )
     is_one = len(prompts) == 1
     return [
         services.renderer.text(prompt, special=body.add_special_tokens, param="prompt" if is_one else f"prompt[{at}]")

@@ -21,15 +21,20 @@ class LegacyLogprobs:
     """`{tokens, token_logprobs, top_logprobs, text_offset}` of one choice, part by part.
 
     `text_offset` counts characters of the text before a token. Tokens may end within a character, so offsets follow
-    the bytes; a token of text that is never completed starts where that text would.
+    the bytes; a token of text that is never completed starts where that text would. A token that the text does not
+    show, such as a special one, takes no room.
     """
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._num_chars = 0
+        self._text = ""  # from character `_text_at` on
+        self._text_at = 0
 
-    def part(self, tokens: Sequence[TokenText]) -> dict[str, Any]:
-        """The report on the next tokens."""
+    def part(self, tokens: Sequence[TokenText], text: str) -> dict[str, Any]:
+        """The report on the next tokens, which came with `text`."""
+        self._text = self._text[self._num_chars - self._text_at :] + text
+        self._text_at = self._num_chars
         return {
             "tokens": [token.text for token in tokens],
             "token_logprobs": [_floored(token.logprob) for token in tokens],
@@ -38,9 +43,28 @@ class LegacyLogprobs:
         }
 
     def _offset(self, token: TokenText) -> int:
-        offset = self._num_chars
-        self._num_chars += len(self._decoder.decode(bytes(token.bytes)))
+        before = self._decoder.getstate()
+        first, rest = bytes(token.bytes[:1]), bytes(token.bytes[1:])
+        begun = self._decoder.decode(first)
+        # Bytes that this token does not complete are one broken character, which stands before it.
+        num_broken = int(_is_broken(before[0] + first, begun))
+        shown = begun + self._decoder.decode(rest)
+        if self._num_chars == 0 and shown[:1] == " " and self._text[:1] != " ":
+            shown = shown[1:]  # some tokenizers drop the space before the first word
+        at = self._num_chars - self._text_at
+        ahead = self._text[at : at + len(shown)]
+        # A stop string may hold back the end of a token's text, never its start.
+        if shown and not (ahead and shown.startswith(ahead)):
+            self._decoder.setstate(before)
+            return self._num_chars
+        offset = self._num_chars + num_broken
+        self._num_chars += len(shown)
         return offset
+
+
+def _is_broken(data: bytes, decoded: str) -> bool:
+    """Whether the last byte of `data`, which makes a decoder say `decoded`, broke off the character before it."""
+    return len(data) > 1 and bool(decoded) and data.decode("utf-8", "replace") != data.decode("utf-8", "ignore")
 
 
 def _by_text(token: TokenText) -> dict[str, float]:

@@ -92,4 +92,4 @@ class CompletionShape:
         }
 
     def _report(self, of: TextDelta | Choice) -> dict[str, Any] | None:
-        return self._reports[of.index].part(of.tokens) if self._with_logprobs else None
+        return self._reports[of.index].part(of.tokens, of.text) if self._with_logprobs else None

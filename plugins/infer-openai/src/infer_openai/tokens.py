@@ -28,11 +28,8 @@ def tokens_router(services: Services) -> APIRouter:
     async def tokenize(body: TokenizeBody, request: Request) -> Response:
         """Token ids of a text or of a conversation, as a completion would see them."""
         card = get_card(services.models, body.model)
-        ids = (await rendered(request, lambda: _render(services, body))).prompt_ids
-        reply: dict[str, Any] = {"count": len(ids), "max_model_len": card.max_model_len, "tokens": ids}
-        if body.return_token_strs:
-            reply["token_strs"] = [services.renderer.token_text(token_id) for token_id in ids]
-        return Response(encode(reply), media_type="application/json")
+        reply = await rendered(request, lambda: _tokenized(services, body, card.max_model_len))
+        return Response(reply, media_type="application/json")
 
     @router.post("/detokenize", response_model=None)
     async def detokenize(body: DetokenizeBody, request: Request) -> Response:
@@ -42,6 +39,14 @@ def tokens_router(services: Services) -> APIRouter:
         return Response(encode({"prompt": text}), media_type="application/json")
 
     return router
+
+
+def _tokenized(services: Services, body: TokenizeBody, max_model_len: int) -> bytes:
+    ids = _render(services, body).prompt_ids
+    reply: dict[str, Any] = {"count": len(ids), "max_model_len": max_model_len, "tokens": ids}
+    if body.return_token_strs:
+        reply["token_strs"] = [services.renderer.token_text(token_id) for token_id in ids]
+    return encode(reply)
 
 
 def _decode(services: Services, ids: list[int]) -> str:

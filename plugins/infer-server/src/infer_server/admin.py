@@ -16,11 +16,13 @@ def admin_router(services: Services) -> APIRouter:
     """`/health`, `/ready`, `/version` and `/plugins`."""
     router = APIRouter(tags=["server"])
 
+    @router.head("/health", include_in_schema=False)
     @router.get("/health")
     async def health() -> dict[str, str]:
         """Whether this process lives; says nothing of the engine."""
         return {"status": "ok"}
 
+    @router.head("/ready", response_model=None, include_in_schema=False)
     @router.get("/ready", response_model=None)
     async def ready() -> Response:
         """Whether a request would be served now: 200, or 503 with the reason."""

@@ -12,6 +12,7 @@ from infer_api.services import Services
 from infer_server.admin import admin_router
 from infer_server.auth import AuthMiddleware
 from infer_server.body import BodyMiddleware
+from infer_server.cutting import CutMiddleware
 from infer_server.errors import add_error_handlers
 from infer_server.request_ids import RequestIdMiddleware
 
@@ -49,6 +50,7 @@ def _middleware(services: Services, allowed_origins: Sequence[str]) -> list[Midd
     return [
         Middleware(RequestIdMiddleware),
         *([cors] if allowed_origins else []),
+        Middleware(CutMiddleware),
         Middleware(AuthMiddleware, guard=services.guard),
         Middleware(BodyMiddleware, max_bytes=services.limits.max_body_bytes),
     ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -12,6 +14,8 @@ from infer_server.json_check import check_json
 
 __all__ = ["BodyMiddleware"]
 
+_LONG_BYTES = 32 * 1024
+"""From here on a check may take so long that others should be answered meanwhile."""
 _WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 
 
@@ -52,7 +56,10 @@ class BodyMiddleware:
         body = await self._read(receive)
         if body:
             _check_type(headers.get("content-type"))
-            check_json(body)
+            if len(body) < _LONG_BYTES:
+                check_json(body)
+            else:
+                await asyncio.to_thread(check_json, body)
         return body
 
     async def _read(self, receive: Receive) -> bytes:

@@ -11,7 +11,7 @@ SERVE = CommandPlugin(
     summary="Serve a model over HTTP, with the routes of every installed routes plugin.",
     implementation="infer_server.command:ServeCommand",
     supports=CommandSupport(
-        arguments=(("model?", "a folder, a .gguf file, an alias or a hub id (default: the built-in model)"),),
+        arguments=(("model?", "a folder, a .gguf file, an alias or a hub id (default: the default alias)"),),
         takes_config=True,
     ),
     requires=Requires(modules=("fastapi", "uvicorn")),

@@ -15,7 +15,6 @@ from fastapi import FastAPI
 from starlette.routing import Match
 
 from infer_api.commands import CommandContext
-from infer_api.errors import EngineDeadError
 from infer_api.services import EngineClient
 from infer_server.app import make_app
 from infer_server.banner import TRY_PATHS, ready_lines
@@ -119,13 +118,9 @@ async def _until_stopped(
 
 
 async def _death_of(engine: EngineClient) -> str:
-    """Wait until the engine is dead, and say why. One that is only busy or stuck is waited for."""
+    """Wait until the engine is dead, and say why."""
     while True:
         await asyncio.sleep(_WATCH_INTERVAL_S)
-        try:
-            if not (await engine.health()).ready:
-                await asyncio.wait_for(engine.stats(), _WATCH_INTERVAL_S)
-        except EngineDeadError as error:
-            return str(error)
-        except TimeoutError:
-            continue
+        health = await engine.health()
+        if not health.ready:
+            return health.reason

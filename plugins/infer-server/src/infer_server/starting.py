@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -28,7 +31,9 @@ class StartingApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._app is not None:
-            await self._app(scope, receive, send)
+            # uvicorn cancels what outlasts its time to end; the app has answered then, and no traceback is needed.
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._app(scope, receive, send)
         elif scope["type"] == "http":
             await _reply_while_loading(scope["path"])(scope, receive, send)
 

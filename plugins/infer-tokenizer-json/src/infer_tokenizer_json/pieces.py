@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["PieceScheme", "read_scheme"]
+__all__ = ["PieceScheme", "byte_alphabet", "read_scheme"]
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def _text_reader(replaces: Sequence[tuple[str, str]], *, byte_fallback: bool) ->
 
 
 def _byte_level_reader() -> Callable[[str], bytes]:
-    alphabet = _byte_alphabet()
+    alphabet = byte_alphabet()
 
     def to_bytes(token: str) -> bytes:
         try:
@@ -87,7 +87,7 @@ def _byte_level_reader() -> Callable[[str], bytes]:
     return to_bytes
 
 
-def _byte_alphabet() -> dict[str, int]:
+def byte_alphabet() -> dict[str, int]:
     """Printable Latin-1 characters stand for their own byte; the other bytes, in order, for U+0100 and on."""
     plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     rest = sorted(set(range(256)) - set(plain))

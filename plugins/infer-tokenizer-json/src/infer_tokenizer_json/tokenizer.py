@@ -11,16 +11,21 @@ from tokenizers import Tokenizer as LibraryTokenizer
 from infer_api.errors import ModelError, RequestError
 from infer_api.tokenizers import Decoder, TokenizerSource
 from infer_tokenizer_json.decoding import PieceDecoder, WindowDecoder
-from infer_tokenizer_json.pieces import PieceScheme, read_scheme
+from infer_tokenizer_json.pieces import PieceScheme, byte_alphabet, read_scheme
+from infer_tokenizer_json.reach import find_max_token_chars
 
 __all__ = ["JsonTokenizer"]
+
+
+LONG_TEXT = 16_384
+"""Characters from which encoding takes long enough for other threads to notice."""
 
 
 class JsonTokenizer:
     """A `Tokenizer` made from a source of format "tokenizer.json". Raises ModelError when the file is damaged.
 
     `vocab_size` is one more than the highest id that has a token; the ids of gaps below it decode to nothing, like
-    those from there on.
+    those from there on. `max_token_chars` bounds the characters of a text that one token covers; None: no bound.
     """
 
     def __init__(self, source: TokenizerSource) -> None:
@@ -28,18 +33,28 @@ class JsonTokenizer:
         self._library = _read(source)
         added = self._library.get_added_tokens_decoder()
         self._special_ids = frozenset(token_id for token_id, token in added.items() if token.special)
-        self.vocab_size = 1 + max(self._library.get_vocab(with_added_tokens=True).values(), default=-1)
+        vocab = self._library.get_vocab(with_added_tokens=True)
+        self.vocab_size = 1 + max(vocab.values(), default=-1)
+        self.max_token_chars = find_max_token_chars(self._library, vocab, byte_alphabet())
         self._scheme: PieceScheme | None = read_scheme(_decoder_facts(self._library))
         self._pieces: list[bytes | None] = [None] * self.vocab_size
         self._before, self._after = self._frame()
 
     def encode(self, text: str, special: bool = True) -> list[int]:
-        ids: list[int] = self._library.encode(text, add_special_tokens=False).ids
+        ids = self._encode(text)
         if not special:
             return ids
         if self.source.add_bos and ids[:1] == self._before[-1:]:
             ids = ids[1:]  # the text brings its own BOS, and there shall be one
         return [*self._before, *ids, *self._after]
+
+    def _encode(self, text: str) -> list[int]:
+        if len(text) < LONG_TEXT:
+            ids: list[int] = self._library.encode(text, add_special_tokens=False).ids
+        else:
+            # Alone among its methods the batched one lets other threads run meanwhile.
+            ids = self._library.encode_batch([text], add_special_tokens=False)[0].ids
+        return ids
 
     def decode(self, ids: Sequence[int], skip_special: bool = True) -> str:
         if self._scheme is None:

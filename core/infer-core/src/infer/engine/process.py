@@ -6,6 +6,7 @@ an I/O thread fills its command queue, so that requests are taken in while a ste
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import multiprocessing
 import multiprocessing.connection
@@ -13,6 +14,7 @@ import os
 import signal
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 import zmq
@@ -96,7 +98,9 @@ def engine_main(spec: EngineSpec, commands_at: str, results_at: str) -> None:
     # Ctrl-C goes to the whole foreground group; the serving process decides when the engine ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     set_up_logging(spec.log_level, {entry["package"] for entry in spec.worker.plugins["entries"]})
-    threading.Thread(target=_end_with_parent, name="infer-parent-watch", daemon=True).start()
+    threading.Thread(
+        target=_end_with_parent, args=(commands_at, results_at), name="infer-parent-watch", daemon=True
+    ).start()
     context = zmq.Context(io_threads=1)
     results = context.socket(zmq.PUSH)
     results.setsockopt(zmq.SNDHWM, 0)
@@ -139,9 +143,13 @@ def _read(context: zmq.Context[zmq.Socket[bytes]], commands_at: str, loop: Engin
         socket.close(linger=0)
 
 
-def _end_with_parent() -> None:
-    """Leave at once when the serving process is gone, however it went: nobody could use what we hold."""
+def _end_with_parent(*addresses: str) -> None:
+    """Leave at once when the serving process is gone, however it went, and take its sockets and their folder along."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         multiprocessing.connection.wait([parent.sentinel])
+        for path in (Path(address.removeprefix("ipc://")) for address in addresses):
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
+                path.parent.rmdir()  # works once the last socket is gone
         os._exit(1)

@@ -29,6 +29,7 @@ __all__ = ["DenseEmbedding", "DenseLinear", "DenseQuant", "Matrix"]
 
 MAX_COPY_BYTES = 1 << 30
 """Largest embedding table of which a second copy, packed, is kept for a tied head."""
+WHOLE = ("dense.int", "dense.uint", "dense.bool")
 LONG_SUM = 1024
 """A single row over more inputs than this is summed in another order than the same row among others would be. Two
 rows are not and take as long, so a lone row is given a twin: a request then gets the same values in any batch."""
@@ -125,6 +126,8 @@ class DenseQuant:
             return Reason(f"the checkpoint is quantized with {method!r}")
         for info in checkpoint.tensors():
             is_number = info.format.startswith("dense.") and "float8" not in info.format
+            if info.name.endswith(".weight") and info.format.startswith(WHOLE):
+                return Reason(f"tensor {info.name!r} holds {info.format.removeprefix('dense.')}, and nothing scales it")
             if not is_number:
                 return Reason(f"tensor {info.name!r} is stored as {info.format}, not as plain numbers")
         return None

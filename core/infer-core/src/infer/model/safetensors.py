@@ -146,6 +146,9 @@ def _read_index(folder: Path) -> Mapping[str, str]:
     index = read_json(path).get("weight_map")
     if not isinstance(index, dict) or not index or not all(isinstance(name, str) for name in index.values()):
         raise ModelError(f"{path}: the key 'weight_map' must map tensor names to file names")
+    outside = sorted({name for name in index.values() if Path(name).is_absolute() or ".." in Path(name).parts})
+    if outside:
+        raise ModelError(f"{path}: the key 'weight_map' names files outside its folder: {_listed(outside)}")
     return index
 
 

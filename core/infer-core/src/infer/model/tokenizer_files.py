@@ -73,11 +73,18 @@ def read_tokenizer(folder: Path, config: Mapping[str, Any]) -> TokenizerSource |
 
 
 def _read_tokens(path: Path) -> tuple[str, _Tokens]:
-    data = path.read_bytes()
+    text = _read_text(path)
     try:
-        return data.decode(), msgspec.json.decode(data, type=_Tokens)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return text, msgspec.json.decode(text, type=_Tokens)
+    except msgspec.DecodeError as error:
         raise ModelError(f"{path}: this is not a valid tokenizer.json: {error}") from error
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ModelError(f"{path}: the file cannot be read: {error}") from error
 
 
 def _special_tokens(*files: Mapping[str, Any]) -> dict[str, str]:
@@ -116,8 +123,8 @@ def _chat_templates(folder: Path, options: Mapping[str, Any]) -> dict[str, str]:
                 raise ModelError(f"{where}: a named chat_template needs 'name' and 'template', found {entry!r}")
             found[str(entry["name"])] = str(entry["template"])
     for variants in ("chat_templates", "additional_chat_templates"):
-        found |= {file.stem: file.read_text(encoding="utf-8") for file in (folder / variants).glob("*.jinja")}
+        found |= {file.stem: _read_text(file) for file in (folder / variants).glob("*.jinja")}
     single = folder / "chat_template.jinja"
     if single.exists():
-        found["default"] = single.read_text(encoding="utf-8")
+        found["default"] = _read_text(single)
     return found

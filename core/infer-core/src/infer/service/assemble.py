@@ -16,8 +16,10 @@ from infer.plugins.hooks import HookCaller
 from infer.service.guard import KeyGuard, read_keys
 from infer.service.outputs import TextPipeline
 from infer.service.renderer import TextRenderer
+from infer.service.validate import check_scores
 from infer.text.chat_template import ChatTemplate, find_chat_template
-from infer_api.errors import ModelError
+from infer_api.errors import ModelError, RequestError
+from infer_api.requests import SamplingParams
 from infer_api.services import Limits, ModelCard, Services
 from infer_api.tokenizers import TokenizerSource
 
@@ -71,15 +73,18 @@ def served_names(config: InferConfig, index: PluginIndex) -> tuple[str, ...]:
 def generation_defaults(source: TokenizerSource | None) -> dict[str, Any]:
     """Sampling values that the checkpoint recommends; none when it recommends greedy decoding (do_sample false).
 
-    Raises ModelError for a value that is no number.
+    Raises ModelError for a value that no request could ask for.
     """
     if source is None or source.generation.get("do_sample") is False:
         return {}
-    found = {name: source.generation.get(name) for name in DEFAULTS_TAKEN}
-    for name, value in found.items():
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-            raise ModelError(f"{source.where}: {name} of the generation config must be a number, found {value!r}")
-    return {name: value for name, value in found.items() if value is not None}
+    found = {name: value for name in DEFAULTS_TAKEN if (value := source.generation.get(name)) is not None}
+    if isinstance(found.get("top_k"), float) and found["top_k"].is_integer():
+        found["top_k"] = int(found["top_k"])
+    try:
+        check_scores(SamplingParams(**found))
+    except RequestError as error:
+        raise ModelError(f"{source.where}: in its generation config (generation_config.json), {error}") from None
+    return found
 
 
 def _default_start() -> Starter:
@@ -107,7 +112,7 @@ def _services(
     )
     return Services(
         engine=engine.client,
-        renderer=TextRenderer(engine.tokenizer, template, card.vocab_size),
+        renderer=TextRenderer(engine.tokenizer, template, card.vocab_size, card.max_model_len),
         outputs=outputs,
         models=(card,),
         guard=guard,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import weakref
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
@@ -63,12 +64,12 @@ class LLM:
 
     _opened: AbstractAsyncContextManager[Services] | None
 
-    def __init__(self, model: str = "auto", **options: Any) -> None:
+    def __init__(self, model: str | os.PathLike[str] = "auto", **options: Any) -> None:
         from infer.plugins.discovery import discover
         from infer.service.options import config_from_options
 
         index = discover()
-        config = config_from_options(index, {"model.name": model, **options})
+        config = config_from_options(index, {"model.name": os.fspath(model), **options})
         self._start(_opener(config, index))
 
     @classmethod
@@ -88,7 +89,8 @@ class LLM:
         `sampling`: one for all, one per prompt, or None for the checkpoint's own defaults. Raises RequestError for
         wrong parameters, before anything runs.
         """
-        listed = [prompts] if isinstance(prompts, str) or _is_ids(prompts) else list(prompts)
+        is_one = isinstance(prompts, str) or _is_ids(prompts) or not isinstance(prompts, Sequence)
+        listed = [prompts] if is_one else list(prompts)
         renderer = self._services.renderer
         return self._run_all([renderer.text(prompt) for prompt in listed], sampling)  # type: ignore[arg-type]
 
@@ -101,7 +103,7 @@ class LLM:
         template_options: Mapping[str, Any] | None = None,
     ) -> list[Completion]:
         """Answer a conversation, or each of a list of conversations. One Completion per conversation, in order."""
-        is_one = bool(messages) and isinstance(messages[0], Mapping)
+        is_one = not isinstance(messages, Sequence) or (bool(messages) and isinstance(messages[0], Mapping))
         conversations: Sequence[Any] = [messages] if is_one else messages
         renderer = self._services.renderer
         return self._run_all([renderer.chat(each, tools, template_options) for each in conversations], sampling)
@@ -167,7 +169,9 @@ class LLM:
     def _each_sampling(self, prompts: Sequence[Rendered], sampling: Sampling) -> list[SamplingParams]:
         if sampling is None:
             sampling = self.default_sampling
-        each = [sampling] * len(prompts) if isinstance(sampling, SamplingParams) else list(sampling)
+        each = list(sampling) if isinstance(sampling, Sequence) else [sampling] * len(prompts)
+        if strange := [params for params in each if not isinstance(params, SamplingParams)]:
+            raise ConfigError(f"sampling must be SamplingParams(...) or a list of them, found {strange[0]!r:.60}")
         if len(each) != len(prompts):
             raise ConfigError(f"{len(prompts)} prompts came with {len(each)} sampling parameters; give one or as many")
         outputs = self._services.outputs

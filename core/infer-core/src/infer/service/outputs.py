@@ -13,7 +13,7 @@ import msgspec
 from infer.service.choice import ChoiceStream
 from infer.service.merge import StreamMerger
 from infer.service.validate import SEED_MODULUS, check_sampling
-from infer_api.errors import EngineDeadError, InferError
+from infer_api.errors import EngineDeadError, InferError, RequestError
 from infer_api.requests import EngineRequest, SamplingParams
 from infer_api.services import (
     Choice,
@@ -61,6 +61,10 @@ class TextPipeline:
 
     def check(self, prompts: Sequence[Rendered], sampling: SamplingParams) -> SamplingParams:
         checked = check_sampling(sampling, self._card, self._limits, prompts)
+        ends = {*checked.stop_token_ids, *(() if checked.ignore_eos else self._eos_ids)}
+        if checked.min_tokens and sum(each < self._card.vocab_size for each in ends) == self._card.vocab_size:
+            message = "min_tokens forbids every token: stop_token_ids hold the whole vocabulary; send fewer of them"
+            raise RequestError(message, param="stop_token_ids")
         if checked.stop and self._tokenizer is None:
             return msgspec.structs.replace(checked, stop=())  # nothing is ever decoded, so nothing can match
         return checked

@@ -15,12 +15,19 @@ __all__ = ["TextRenderer"]
 
 
 class TextRenderer:
-    """The `Renderer` of a model. Without a tokenizer only prompts of token ids work; without a template no chat."""
+    """The `Renderer` of a model. Without a tokenizer only prompts of token ids work; without a template no chat.
 
-    def __init__(self, tokenizer: Tokenizer | None, template: ChatTemplate | None, vocab_size: int) -> None:
+    Text that cannot fit `max_model_len` is refused before tokenizing it, where the tokenizer says `max_token_chars`.
+    """
+
+    def __init__(
+        self, tokenizer: Tokenizer | None, template: ChatTemplate | None, vocab_size: int, max_model_len: int
+    ) -> None:
         self.tokenizer = tokenizer
         self._template = template
         self._vocab_size = vocab_size
+        max_token_chars = getattr(tokenizer, "max_token_chars", None)
+        self._max_chars = None if max_token_chars is None else max_token_chars * max_model_len
 
     def chat(
         self,
@@ -37,14 +44,17 @@ class TextRenderer:
                 param="messages",
                 code="no_chat_template",
             )
-        text = _encodable(self._template.render(plain, tools, options), "messages")
+        text = self._encodable(self._template.render(plain, tools, options), "messages")
         # The template writes BOS and the like itself.
         return Rendered(tuple(tokenizer.encode(text, special=False)), text, param="messages")
 
     def text(self, prompt: str | Sequence[int], *, special: bool = True, param: str = "prompt") -> Rendered:
         if isinstance(prompt, str):
-            ids = self._get_tokenizer(param).encode(_encodable(prompt, param), special=special)
+            ids = self._get_tokenizer(param).encode(self._encodable(prompt, param), special=special)
             return Rendered(tuple(ids), prompt, param=param)
+        is_list = isinstance(prompt, Sequence) and not isinstance(prompt, bytes)
+        if not is_list:
+            raise RequestError(f"{param} must be text or a list of token ids, found {prompt!r:.40}", param=param)
         for at, token_id in enumerate(prompt):
             is_id = isinstance(token_id, int) and not isinstance(token_id, bool)
             if not is_id or not 0 <= token_id < self._vocab_size:
@@ -64,15 +74,17 @@ class TextRenderer:
             raise RequestError(message, param=param, code="no_tokenizer")
         return self.tokenizer
 
-
-def _encodable(text: str, param: str) -> str:
-    """`text`, unless JSON escapes smuggled half a character into it, which no tokenizer can take."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise RequestError(
-            f"{param} holds half of a surrogate pair (\\u{ord(text[error.start]):04x}), which is no character",
-            param=param,
-            code="invalid_unicode",
-        ) from None
-    return text
+    def _encodable(self, text: str, param: str) -> str:
+        """`text`, unless JSON escapes smuggled half a character into it, which no tokenizer can take; or too long."""
+        if self._max_chars is not None and len(text) > self._max_chars:
+            message = f"{param} has {len(text)} characters, which cannot fit the model's context (--max-model-len)"
+            raise RequestError(message, param=param, code="context_length_exceeded")
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise RequestError(
+                f"{param} holds half of a surrogate pair (\\u{ord(text[error.start]):04x}), which is no character",
+                param=param,
+                code="invalid_unicode",
+            ) from None
+        return text

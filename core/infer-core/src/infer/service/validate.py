@@ -25,7 +25,7 @@ from infer_api.errors import RequestError
 from infer_api.requests import GREEDY_BELOW, SamplingParams
 from infer_api.services import Limits, ModelCard, Rendered
 
-__all__ = ["check_prompts", "check_sampling"]
+__all__ = ["check_prompts", "check_sampling", "check_scores"]
 
 MAX_TEMPERATURE = 100.0
 MIN_REPETITION_PENALTY, MAX_REPETITION_PENALTY = 0.01, 100.0
@@ -40,7 +40,7 @@ def check_sampling(
 ) -> SamplingParams:
     """`params` with special values settled. Raises RequestError (400) whose `param` names the field or prompt."""
     check_prompts(prompts, card, limits)
-    _check_scores(params)
+    check_scores(params)
     _check_counts(params, card, limits)
     _check_lengths(params, card, prompts)
     top_k = params.top_k if 0 < params.top_k < card.vocab_size else 0
@@ -81,17 +81,18 @@ def check_prompts(prompts: Sequence[Rendered], card: ModelCard, limits: Limits) 
             )
 
 
-def _check_scores(params: SamplingParams) -> None:
+def check_scores(params: SamplingParams) -> None:
+    """Of the values that a checkpoint may recommend, too, each alone. Raises RequestError naming the field."""
     _check_number("temperature", params.temperature, 0, MAX_TEMPERATURE)
     _check_number("top_p", params.top_p, 0, 1)
     _check_number("min_p", params.min_p, 0, 1)
     _check_number("presence_penalty", params.presence_penalty, -2, 2)
     _check_number("frequency_penalty", params.frequency_penalty, -2, 2)
     _check_number("repetition_penalty", params.repetition_penalty, MIN_REPETITION_PENALTY, MAX_REPETITION_PENALTY)
+    _check_integer("top_k", params.top_k, -1, None, hint="0 and -1 are off")
 
 
 def _check_counts(params: SamplingParams, card: ModelCard, limits: Limits) -> None:
-    _check_integer("top_k", params.top_k, -1, None, hint="0 and -1 are off")
     _check_integer("n", params.n, 1, limits.max_n, hint="the limit is --server.max-n")
     if params.seed is not None:
         _check_integer("seed", params.seed, -SEED_MODULUS, SEED_MODULUS - 1)
@@ -130,6 +131,8 @@ def _checked_stop(stop: Any, limits: Limits) -> tuple[str, ...]:
 
 
 def _checked_stop_ids(ids: Any, card: ModelCard) -> tuple[int, ...]:
+    if isinstance(ids, str | bytes) or not isinstance(ids, Sequence):
+        _refuse("stop_token_ids", _shown(ids), "a list of token ids")
     for at, token_id in enumerate(ids):
         _check_integer(f"stop_token_ids[{at}]", token_id, 0, card.vocab_size - 1, hint="the vocabulary's ids")
     return tuple(dict.fromkeys(ids))  # a client may send millions of them
