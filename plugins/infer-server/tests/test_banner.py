@@ -18,7 +18,7 @@ async def test_it_names_address_model_capacity_and_sampling(
     assert "tiny = small" in lines[0]
     assert URL in lines[0]
     assert "12,288 tokens" in lines[1]
-    assert "the checkpoint sets nothing" in lines[2]
+    assert "the model recommends nothing" in lines[2]
 
 
 async def test_defaults_of_the_checkpoint_are_shown(make_services: Callable[..., Services], engine: Any) -> None:

@@ -45,6 +45,7 @@ def started(byte_level, source_of, scripted_engine, script):
                 tokenizer_source=source,
                 max_model_len=64,
                 capacity_tokens=640,
+                recommended={},
                 plugin_set=plugin_set,
                 decisions=(),
             )
@@ -195,3 +196,9 @@ async def test_the_renderer_knows_the_length_of_the_context(started) -> None:
     async with open_services(TINY, INDEX, start=started()) as services:
         with pytest.raises(RequestError, match="cannot fit"):
             services.renderer.text("a" * (12 * 64 + 1))
+
+
+def test_an_alias_recommends_what_the_checkpoint_leaves_open(byte_level, source_of) -> None:
+    source = source_of(byte_level, generation={"top_p": 0.5})
+    assert generation_defaults(source, {"temperature": 0.2, "top_p": 0.9}) == {"temperature": 0.2, "top_p": 0.5}
+    assert generation_defaults(source_of(byte_level), {"temperature": 0.2}) == {"temperature": 0.2}

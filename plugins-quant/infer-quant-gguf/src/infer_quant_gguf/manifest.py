@@ -19,7 +19,7 @@ LOADER = LoaderPlugin(
 
 QUANTIZATION = QuantizationPlugin(
     name="gguf",
-    summary="Weights that stay quantised as in their GGUF file, computed with in plain PyTorch.",
+    summary="Weights that stay quantized as in their GGUF file, computed with in plain PyTorch.",
     implementation="infer_quant_gguf.method:GgufQuant",
     options=GgufQuantOptions,
     supports=QuantizationSupport(

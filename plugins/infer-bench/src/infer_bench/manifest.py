@@ -13,7 +13,7 @@ BENCH = CommandPlugin(
     implementation="infer_bench.command:BenchCommand",
     options=BenchOptions,
     supports=CommandSupport(
-        arguments=(("model?", "a folder, a .gguf file, an alias or a hub id (default: the default alias)"),),
+        arguments=(("model?", "a folder, a file, an alias, or a name such as pypi:NAME or a hub id (default: auto)"),),
         subcommands=(
             ("throughput", "Many requests at once: requests and tokens per second."),
             ("latency", "One request at a time: time to first token, time per token."),

@@ -25,6 +25,8 @@ class CompleteCommand:
             if sys.stdin.isatty():
                 raise ConfigError('infer complete needs a text: infer complete "Once upon a time", or standard input')
             prompt = sys.stdin.read()
+        if not prompt:
+            raise ConfigError('infer complete got an empty text; write: infer complete "Once upon a time"')
         asyncio.run(_stream(context, options, prompt, sys.stdout))
         return 0
 

@@ -31,15 +31,18 @@ def ready_lines(services: Services, stats: EngineStats, url: str, paths: frozens
 
 def _sampling(card: ModelCard) -> str:
     if not card.defaults:
-        return "temperature 1 (the checkpoint sets nothing)"
-    return ", ".join(f"{name} {value}" for name, value in sorted(card.defaults.items())) + " (from the checkpoint)"
+        return "temperature 1 (the model recommends nothing)"
+    return ", ".join(f"{name} {value}" for name, value in sorted(card.defaults.items())) + " (as the model recommends)"
 
 
 def _curl(card: ModelCard, url: str, paths: frozenset[str], *, needs_key: bool) -> str:
     if _CHAT in paths and card.has_chat_template:
-        path, body = _CHAT, json.dumps({"messages": [{"role": "user", "content": "What is the capital of France?"}]})
+        path, body = (
+            _CHAT,
+            json.dumps({"messages": [{"role": "user", "content": "What is the capital of France?"}], "max_tokens": 64}),
+        )
     elif _COMPLETIONS in paths:
-        path, body = _COMPLETIONS, json.dumps({"prompt": "The capital of France is"})
+        path, body = _COMPLETIONS, json.dumps({"prompt": "The capital of France is", "max_tokens": 64})
     else:
         return f"curl {url}/ready"
     key = " -H 'Authorization: Bearer YOUR_KEY'" if needs_key else ""

@@ -11,7 +11,7 @@ SERVE = CommandPlugin(
     summary="Serve a model over HTTP, with the routes of every installed routes plugin.",
     implementation="infer_server.command:ServeCommand",
     supports=CommandSupport(
-        arguments=(("model?", "a folder, a .gguf file, an alias or a hub id (default: the default alias)"),),
+        arguments=(("model?", "a folder, a file, an alias, or a name such as pypi:NAME or a hub id (default: auto)"),),
         takes_config=True,
     ),
     requires=Requires(modules=("fastapi", "uvicorn")),

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from infer.engine.inline_client import InlineClient
 from infer.engine.plan import Decision, EnginePlan, plan_engine
 from infer.engine.process_client import ProcessClient
 from infer.engine.start import EngineFacts, EngineSpec, Progress
+from infer.model.source import name_source
 from infer.plugins.discovery import PluginIndex
 from infer.plugins.pluginset import PluginSet
 from infer_api.executors import WorkerSpec
@@ -39,6 +40,7 @@ class StartedEngine:
     capacity_tokens: int
     plugin_set: PluginSet
     decisions: tuple[Decision, ...]
+    recommended: Mapping[str, float] = field(default_factory=dict)
 
 
 async def start_client(
@@ -68,6 +70,7 @@ async def start_client(
         capacity_tokens=loaded.capacity_tokens,
         plugin_set=plan.plugin_set,
         decisions=(*plan.decisions, *_bounded(plan, loaded)),
+        recommended=getattr(name_source(config, index), "sampling", {}),
     )
 
 

@@ -1,16 +1,17 @@
 """Short names of models, as data: the `aliases.json` beside each installed catalog.
 
-    {"default": NAME, "aliases": {NAME: {"summary", "source", "spec", "sha256"?}}}
+    {"default": NAME, "aliases": {NAME: {"summary", "source", "spec", "sha256"?, "sampling"?}}}
 
 `source` names the plugin that fetches the model, `spec` tells it which one, in the plugin's own terms. `sha256` pins
-the file that the model consists of. An alias of any other shape, such as one of a later release, cannot be used.
+the file that the model consists of, `sampling` is what its authors recommend. An alias of any other shape, such as
+one of a later release, cannot be used.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from infer.plugins.catalog import is_our_catalog
@@ -31,6 +32,7 @@ class Alias:
     source: str
     spec: str | Mapping[str, Any]
     sha256: str = ""
+    sampling: Mapping[str, float] = field(default_factory=dict)
     problem: str = ""
 
 
@@ -74,8 +76,8 @@ def read_aliases(index: PluginIndex) -> Aliases:
 
 
 def _alias(name: str, facts: Any, distribution: str) -> Alias:
-    kinds: dict[str, Any] = {"summary": str, "source": str, "spec": str | dict, "sha256": str}
-    facts = {"sha256": "", **facts} if isinstance(facts, dict) else {}
+    kinds: dict[str, Any] = {"summary": str, "source": str, "spec": str | dict, "sha256": str, "sampling": dict}
+    facts = {"sha256": "", "sampling": {}, **facts} if isinstance(facts, dict) else {}
     if facts.keys() == kinds.keys() and all(isinstance(facts[key], kind) for key, kind in kinds.items()):
         return Alias(name, **facts)
     unknown = ", ".join(sorted(facts.keys() - kinds.keys()))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +48,7 @@ class Remote:
     spec: str | Mapping[str, Any]
     key: str
     sha256: str = ""
+    sampling: Mapping[str, float] = field(default_factory=dict)
 
 
 def known_formats(index: PluginIndex) -> ModelFormats:
@@ -86,7 +87,7 @@ def _is_there(path: Path) -> bool:
 
 
 def _aliased(alias: Alias) -> Remote:
-    return Remote(alias.name, alias.source, alias.spec, alias.name, alias.sha256)
+    return Remote(alias.name, alias.source, alias.spec, alias.name, alias.sha256, alias.sampling)
 
 
 def _served(name: str, config: InferConfig, index: PluginIndex) -> Remote:

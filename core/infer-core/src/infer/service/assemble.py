@@ -70,14 +70,15 @@ def served_names(config: InferConfig, index: PluginIndex) -> tuple[str, ...]:
     return config.model.served_names or (name_source(config, index).name,)
 
 
-def generation_defaults(source: TokenizerSource | None) -> dict[str, Any]:
-    """Sampling values that the checkpoint recommends; none when it recommends greedy decoding (do_sample false).
+def generation_defaults(source: TokenizerSource | None, alias: Mapping[str, float] | None = None) -> dict[str, Any]:
+    """Sampling values that the checkpoint recommends, else its `alias`; none when it says greedy (do_sample false).
 
     Raises ModelError for a value that no request could ask for.
     """
     if source is None or source.generation.get("do_sample") is False:
         return {}
-    found = {name: value for name in DEFAULTS_TAKEN if (value := source.generation.get(name)) is not None}
+    recommended = {**(alias or {}), **source.generation}
+    found = {name: value for name in DEFAULTS_TAKEN if (value := recommended.get(name)) is not None}
     if isinstance(found.get("top_k"), float) and found["top_k"].is_integer():
         found["top_k"] = int(found["top_k"])
     try:
@@ -134,7 +135,7 @@ def _card(config: InferConfig, index: PluginIndex, engine: StartedEngine, templa
         vocab_size=width if engine.tokenizer is None else min(width, engine.tokenizer.vocab_size),
         created_s=int(time.time()),
         has_chat_template=template is not None,
-        defaults=generation_defaults(engine.tokenizer_source),
+        defaults=generation_defaults(engine.tokenizer_source, engine.recommended),
     )
 
 
