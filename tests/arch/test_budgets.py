@@ -15,8 +15,11 @@ MAX_CONTRACT_METHODS = 8
 MAX_PACKAGE_LINES = {"infer-api": 2500, "infer-core": 9000}
 
 EXCUSED: dict[str, str] = {
-    "infer-core": "the loader of safetensors folders, 370 lines, is part of core: see decision 0006",
+    "infer-core": "what every composition needs under load, and the safetensors loader: see decisions 0006 and 0009",
+    "infer-api": "two kinds of plugins and the records of requests: see decision 0009",
 }
+EXCUSED_LINES = {"infer-api": 2700, "infer-core": 11600}
+"""Where an excuse ends."""
 """What may exceed its budget, and why. Keys: "path", "path::function", "path::Contract" or a distribution's name;
 paths are relative to the repository."""
 
@@ -108,9 +111,7 @@ def test_every_excuse_is_still_needed_and_says_why() -> None:
 
 
 def test_an_excused_core_has_an_end_too() -> None:
-    loader = ("safetensors.py", "json_files.py", "tokenizer_files.py")
-    excused = sum(num_lines(ROOT / "core/infer-core/src/infer/model" / name) for name in loader)
-    assert large_packages(ROOT)["infer-core"] <= MAX_PACKAGE_LINES["infer-core"] + excused
+    assert {name: count for name, count in large_packages(ROOT).items() if count > EXCUSED_LINES[name]} == {}
 
 
 def function_of(length: int) -> str:

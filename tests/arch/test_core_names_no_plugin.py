@@ -20,6 +20,9 @@ EXCUSED: dict[str, str] = {
     "chat": "what templates, messages and requests are about, in every layer",
     "complete": "an ordinary verb and adjective",
     "json": "a format, and the module of the standard library that reads it",
+    "priority": "what plugins and requests carry to be ordered by",
+    "metrics": "an ordinary word, and a group of hooks",
+    "tracing": "an ordinary word",
     "serve": "an ordinary verb, and the command that messages tell a reader to type",
 }
 """Names of plugins that core may say, and why: they are words of their own."""

@@ -20,6 +20,7 @@ NEEDED = (
     "infer-model-llama",
     "infer-server",
     "infer-openai",
+    "infer-schedulers",
     "infer-testkit",
     *DEMOS,
 )

@@ -57,15 +57,18 @@ class Served:
 
 
 @contextlib.contextmanager
-def serving(infer: Path, arguments: Sequence[str], folder: Path) -> Iterator[Served]:
+def serving(
+    infer: Path, arguments: Sequence[str], folder: Path, *, sizes: Sequence[str] = SMALL, home: Path | None = None
+) -> Iterator[Served]:
     """Run `infer serve ARGUMENTS` on a free port until the block ends; enters when `/ready` says so.
 
-    Raises RuntimeError with the server's own words when it ends before, or takes longer than a minute.
+    `sizes` are more arguments; `home` is where fetched models lie, an empty folder unless given. Raises RuntimeError
+    with the server's own words when it ends before, or takes longer than a minute.
     """
     folder.mkdir(parents=True, exist_ok=True)
     port, log = free_port(), folder / "server.log"
-    command = [str(infer), "serve", *arguments, "--port", str(port), *SMALL]
-    environment = clean_environment() | {"INFER_HOME": str(folder / "home")}
+    command = [str(infer), "serve", *arguments, "--port", str(port), *sizes]
+    environment = clean_environment() | {"INFER_HOME": str(home or folder / "home")}
     with log.open("wb") as stream:
         process = subprocess.Popen(command, stdout=stream, stderr=stream, env=environment)
         try:

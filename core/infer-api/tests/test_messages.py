@@ -10,10 +10,20 @@ from infer_api.requests import (
     EngineOutput,
     EngineRequest,
     EngineStats,
+    RowError,
     SamplingParams,
     TokenLogprobs,
 )
-from infer_api.steps import AdmittedRow, BlockGrant, PlannedRow, SampledRow, SampleInputs, StepPlan, StepResult
+from infer_api.steps import (
+    AdmittedRow,
+    BlockGrant,
+    PlannedRow,
+    PromptScores,
+    SampledRow,
+    SampleInputs,
+    StepPlan,
+    StepResult,
+)
 
 SAMPLING = SamplingParams(
     temperature=0.7,
@@ -30,21 +40,32 @@ LOGPROBS = TokenLogprobs(7, -0.25, [7, 9], [-0.25, -1.5])
 MESSAGES = [
     SamplingParams(),
     SAMPLING,
-    EngineRequest(request_id="r", prompt_ids=[1, 2], sampling=SAMPLING, eos_ids=(2, 4), vocab_size=100, arrival_s=1.5),
+    EngineRequest(
+        request_id="r",
+        prompt_ids=[1, 2],
+        sampling=SAMPLING,
+        eos_ids=(2, 4),
+        vocab_size=100,
+        cache_salt="s",
+        media=((0, 2, "sha"),),
+    ),
     EngineOutput(request_id="r", token_ids=[7], logprobs=[LOGPROBS]),
-    EngineOutput(request_id="r", finish_reason="error", error="NaN in the scores"),
+    EngineOutput(request_id="r", finish_reason="error", error=RowError("NaN in the scores")),
     EngineHealth(ready=False, reason="loading"),
     EngineStats(
         num_running=1,
         num_waiting=2,
         num_blocks=3,
         num_free_blocks=4,
+        num_cached_blocks=2,
         block_tokens=16,
         capacity_tokens=48,
         num_steps=5,
         num_preemptions=0,
         prompt_tokens=6,
         generated_tokens=7,
+        cached_tokens=16,
+        num_failed_rows=1,
     ),
     StepPlan(
         step_id=3,
@@ -53,7 +74,11 @@ MESSAGES = [
         granted=[BlockGrant(2, 0, 0, [11, 12])],
     ),
     SampleInputs(step_id=3),
-    StepResult(step_id=3, rows=[SampledRow(0, [7], [LOGPROBS]), SampledRow(2, [], None, "NaN")]),
+    StepResult(
+        step_id=3,
+        rows=[SampledRow(0, [7], [LOGPROBS]), SampledRow(2, [], None, RowError("NaN"))],
+        prompts=[PromptScores(0, 1, [LOGPROBS]), PromptScores(2, 4, [], RowError("NaN"))],
+    ),
 ]
 
 
@@ -73,7 +98,7 @@ def test_every_message_type_is_tried() -> None:
         for value in vars(module).values()
         if isinstance(value, type) and issubclass(value, msgspec.Struct) and value is not msgspec.Struct
     }
-    inside = {TokenLogprobs, AdmittedRow, BlockGrant, PlannedRow, SampledRow}
+    inside = {TokenLogprobs, AdmittedRow, BlockGrant, PlannedRow, SampledRow, RowError, PromptScores}
     assert {type(message) for message in MESSAGES} | inside == structs
 
 

@@ -33,7 +33,16 @@ from infer_api.services import (
 from infer_openai.routes import OpenAIRoutes
 
 BOS = 256
-LIMITS = Limits(max_body_bytes=65_536, max_n=8, max_logprobs=5, max_stop=4, max_logit_bias=10, max_prompts=4)
+LIMITS = Limits(
+    max_body_bytes=65_536,
+    max_n=8,
+    max_logprobs=5,
+    max_stop=4,
+    max_logit_bias=10,
+    max_prompts=4,
+    max_bad_words=4,
+    max_json_depth=100,
+)
 CARD = ModelCard(
     id="tiny",
     aliases=("org/tiny-chat",),
@@ -82,6 +91,8 @@ class ScriptedOutputs:
     failure: Exception | None = None
     hangs_at: int | None = None
     asked: list[SamplingParams] = field(default_factory=list)
+    prompts: list[Rendered] = field(default_factory=list)
+    clients: list[str] = field(default_factory=list)
     num_open: int = 0
     num_aborted: int = 0
 
@@ -94,9 +105,11 @@ class ScriptedOutputs:
         return sampling
 
     async def stream(
-        self, prompts: Sequence[Rendered], sampling: SamplingParams, *, request_id: str
+        self, prompts: Sequence[Rendered], sampling: SamplingParams, *, request_id: str, client_id: str = ""
     ) -> AsyncGenerator[Event, None]:
         self.asked.append(sampling)
+        self.prompts.extend(prompts)
+        self.clients.append(client_id)
         self.num_open += 1
         is_complete = False
         try:
@@ -156,6 +169,12 @@ def _delta(index: int, text: str, logprobs: int | None) -> TextDelta:
 class OpenGuard:
     def allows(self, authorization: str | None) -> bool:
         return True
+
+
+@pytest.fixture
+def parts() -> tuple[ModelCard, Limits, OpenGuard]:
+    """What services need beside an engine and a tokenizer."""
+    return CARD, LIMITS, OpenGuard()
 
 
 @pytest.fixture

@@ -38,9 +38,21 @@ async def test_every_field_arrives(client: httpx.AsyncClient, outputs: Any) -> N
         "ignore_eos": True,
         "skip_special_tokens": False,
         "seed": 5,
+        "prompt_logprobs": 2,
+        "logprobs_mode": "processed",
     }
     body = {**fields, "stop": ["x", "y"], "stop_token_ids": [3], "logit_bias": {"12": -5}, "max_tokens": 9}
-    expected = SamplingParams(**fields, stop=("x", "y"), stop_token_ids=(3,), logit_bias={12: -5.0}, max_tokens=9)
+    body |= {"bad_words": ["cat"], "allowed_token_ids": [7, 4], "logits_processors": {"window": {"size": 3}}}
+    expected = SamplingParams(
+        **fields,
+        stop=("x", "y"),
+        stop_token_ids=(3,),
+        logit_bias={12: -5.0},
+        max_tokens=9,
+        bad_words=("cat",),
+        allowed_token_ids=(7, 4),
+        processors={"window": {"size": 3}},
+    )
     await client.post(CHAT, json={"messages": MESSAGES, **body})
     await client.post(COMPLETIONS, json={"prompt": "a", **body})
     assert outputs.asked == [expected, expected]
@@ -81,6 +93,15 @@ async def test_an_error_of_the_limit_uses_the_name_that_was_sent(client: httpx.A
         ({"stream": 1}, "stream"),
         ({"stop": [1]}, "stop[0]"),
         ({"stop_token_ids": ["3"]}, "stop_token_ids[0]"),
+        ({"bad_words": "x"}, "bad_words"),
+        ({"bad_words": [1]}, "bad_words[0]"),
+        ({"allowed_token_ids": [1.0]}, "allowed_token_ids[0]"),
+        ({"prompt_logprobs": True}, "prompt_logprobs"),
+        ({"logprobs_mode": "cooked"}, "logprobs_mode"),
+        ({"priority": "high"}, "priority"),
+        ({"cache_salt": 5}, "cache_salt"),
+        ({"logits_processors": ["a.b:C"]}, "logits_processors"),
+        ({"logits_processors": {"a": 5}}, "logits_processors.a"),
         ({"logit_bias": {"a": 1}}, "logit_bias"),
         ({"logit_bias": {"-1": 1}}, "logit_bias"),
         ({"logit_bias": {"1": "x"}}, "logit_bias.1"),
@@ -118,7 +139,6 @@ def _with(content: bytes, fields: dict[str, Any]) -> bytes:
     [
         ({"best_of": 3}, "best_of"),
         ({"best_of": 1, "n": 2}, "best_of"),
-        ({"echo": True, "logprobs": 1}, "echo"),
         ({"suffix": "end"}, "suffix"),
         ({"logprobs": True}, "logprobs"),
         ({"max_tokens": "3"}, "max_tokens"),
@@ -148,3 +168,43 @@ async def test_neutral_and_irrelevant_fields_pass(client: httpx.AsyncClient) -> 
     assert (await client.post(COMPLETIONS, json=body)).status_code == 200
     chat = {"messages": MESSAGES, "response_format": {"type": "text"}, "store": True, "functions": None}
     assert (await client.post(CHAT, json=chat)).status_code == 200
+
+
+async def test_priority_and_salt_go_with_every_prompt(client: httpx.AsyncClient, outputs: Any) -> None:
+    """B56."""
+    fields = {"priority": -2, "cache_salt": "mine"}
+    await client.post(COMPLETIONS, json={"prompt": ["a", "b"], **fields})
+    await client.post(CHAT, json={"messages": MESSAGES, **fields})
+    await client.post(CHAT, json={"messages": MESSAGES, "cache_salt": None})
+    placed = [(prompt.priority, prompt.cache_salt) for prompt in outputs.prompts]
+    assert placed == [(-2, "mine")] * 3 + [(0, "")]
+
+
+@pytest.mark.parametrize(
+    ("fields", "scored"),
+    [
+        ({}, None),
+        ({"echo": True}, None),
+        ({"logprobs": 3}, None),
+        ({"echo": True, "logprobs": 0}, 0),
+        ({"echo": True, "logprobs": 2, "prompt_logprobs": 3}, 3),
+        ({"logprobs": 2, "prompt_logprobs": 1}, 1),
+        ({"echo": True, "max_tokens": 0}, 0),
+    ],
+)
+async def test_an_echo_with_logprobs_asks_for_scores_of_the_prompt(
+    client: httpx.AsyncClient, outputs: Any, fields: dict[str, Any], scored: int | None
+) -> None:
+    """B16."""
+    await client.post(COMPLETIONS, json={"prompt": "a", **fields})
+    assert [asked.prompt_logprobs for asked in outputs.asked] == [scored]
+
+
+async def test_b53_requests_with_one_id_are_told_apart_and_the_id_goes_along(
+    client: httpx.AsyncClient, outputs: Any
+) -> None:
+    headers = {"X-Request-Id": "same"}
+    replies = [await client.post(COMPLETIONS, json={"prompt": "a"}, headers=headers) for _ in range(2)]
+    assert {reply.headers["x-request-id"] for reply in replies} == {"same"}
+    assert len({reply.json()["id"] for reply in replies}) == 2
+    assert outputs.clients == ["same", "same"]

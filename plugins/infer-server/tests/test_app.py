@@ -22,9 +22,20 @@ async def test_an_allowed_origin_may_call_even_with_keys(make_client: Callable[.
         assert "access-control-allow-origin" not in refused.headers
 
 
-async def test_no_page_loads_scripts_from_elsewhere(client: httpx.AsyncClient) -> None:
-    assert (await client.get("/docs")).status_code == 404
-    assert (await client.get("/openapi.json")).status_code == 200
+async def test_pages_about_the_api_need_a_key_like_everything_else(
+    make_client: Callable[..., httpx.AsyncClient],
+) -> None:
+    async with make_client("k1") as client:
+        for path in ("/docs", "/openapi.json"):
+            assert (await client.get(path)).status_code == 401
+            assert (await client.get(path, headers={"X-Api-Key": "k1"})).status_code == 200
+
+
+async def test_pages_about_the_api_can_be_left_out(make_client: Callable[..., httpx.AsyncClient]) -> None:
+    async with make_client(docs=False) as client:
+        for path in ("/docs", "/openapi.json", "/redoc"):
+            assert (await client.get(path)).status_code == 404
+        assert (await client.get("/version")).status_code == 200
 
 
 async def test_a_trailing_slash_is_another_path(client: httpx.AsyncClient) -> None:

@@ -23,6 +23,24 @@ async def test_health_needs_none(make_client: Callable[..., httpx.AsyncClient], 
         assert (await client.get(path)).status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"X-Api-Key": "k2"}, 200),
+        ({"X-Api-Key": "k2", "Authorization": "Bearer dummy"}, 200),
+        ({"X-Api-Key": "", "Authorization": "Bearer k2"}, 200),
+        ({"X-Api-Key": "k"}, 401),
+        ({"X-Api-Key": ""}, 401),
+        ({"X-Api-Key": "Bearer k2"}, 401),
+    ],
+)
+async def test_a_key_may_come_in_a_header_of_its_own(
+    headers: dict[str, str], status: int, make_client: Callable[..., httpx.AsyncClient]
+) -> None:
+    async with make_client("k1", "k2") as client:
+        assert (await client.get("/version", headers=headers)).status_code == status
+
+
 async def test_the_right_key_passes(make_client: Callable[..., httpx.AsyncClient]) -> None:
     async with make_client("k1", "k2") as client:
         assert (await client.get("/version", headers={"Authorization": "Bearer k2"})).status_code == 200

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import gzip
 import threading
 from collections.abc import AsyncIterator
@@ -96,7 +97,7 @@ async def test_after_the_body_the_app_sees_the_client_leave() -> None:
         return incoming.pop(0)
 
     scope = {"type": "http", "method": "POST", "path": "/", "headers": [(b"content-type", b"application/json")]}
-    await BodyMiddleware(app, 100)(scope, receive, None)
+    await BodyMiddleware(app, 100, 10, 5.0)(scope, receive, None)
     assert seen == [{"type": "http.request", "body": b'{"a":1}', "more_body": False}, {"type": "http.disconnect"}]
 
 
@@ -107,7 +108,9 @@ async def test_a_client_that_leaves_within_the_body_ends_quietly() -> None:
     async def receive() -> Message:
         return {"type": "http.disconnect"}
 
-    await BodyMiddleware(app, 100)({"type": "http", "method": "POST", "path": "/", "headers": []}, receive, None)
+    await BodyMiddleware(app, 100, 10, 5.0)(
+        {"type": "http", "method": "POST", "path": "/", "headers": []}, receive, None
+    )
 
 
 @pytest.mark.parametrize(("num_bytes", "is_beside"), [(100, False), (40_000, True)])
@@ -115,14 +118,35 @@ async def test_a_long_body_is_checked_beside_the_event_loop(
     num_bytes: int, is_beside: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: list[threading.Thread] = []
-    monkeypatch.setattr(body_module, "check_json", lambda data: threads.append(threading.current_thread()))
+    monkeypatch.setattr(body_module, "check_json", lambda data, max_depth: threads.append(threading.current_thread()))
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         assert len((await receive())["body"]) == num_bytes
         await Response()(scope, receive, send)
 
-    checked = BodyMiddleware(app, max_bytes=2**20)
+    checked = BodyMiddleware(app, max_bytes=2**20, max_depth=10, timeout_s=5.0)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(checked), base_url="http://server") as client:
         headers = {"Content-Type": "application/json"}
         assert (await client.post("/", content=b" " * num_bytes, headers=headers)).status_code == 200
     assert (threads[0] is not threading.current_thread()) is is_beside
+
+
+async def test_a_body_that_does_not_come_is_408_and_names_the_limit() -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        raise AssertionError("the app must not be called")
+
+    incoming: list[Message] = [{"type": "http.request", "body": b'{"a"', "more_body": True}]
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return incoming.pop() if incoming else await asyncio.Event().wait()
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    late = BodyMiddleware(app, max_bytes=100, max_depth=10, timeout_s=0.02)
+    await late({"type": "http", "method": "POST", "path": "/", "headers": []}, receive, send)
+    assert sent[0]["status"] == 408
+    assert (b"connection", b"close") in sent[0]["headers"]
+    assert b"body_timeout" in sent[1]["body"]
+    assert b"0.02 s (server.body_timeout_s)" in sent[1]["body"]

@@ -9,10 +9,19 @@ from infer_server.command import ServeCommand
 from infer_server.listen import open_socket
 
 
-def test_a_taken_port_is_an_error_before_the_model_loads() -> None:
+def run(settings: SimpleNamespace) -> int:
+    # No `open_services` here: reaching it would raise AttributeError.
+    return ServeCommand().run(SimpleNamespace(config=SimpleNamespace(server=settings)), {}, None)
+
+
+def test_a_taken_port_is_an_error_before_the_model_loads(settings: SimpleNamespace) -> None:
     with open_socket("127.0.0.1", 0) as taken:
-        settings = SimpleNamespace(host="127.0.0.1", port=taken.getsockname()[1])
-        # No `open_services` here: reaching it would raise AttributeError.
-        context = SimpleNamespace(config=SimpleNamespace(server=settings))
+        settings.port = taken.getsockname()[1]
         with pytest.raises(ConfigError, match="in use"):
-            ServeCommand().run(context, {}, None)
+            run(settings)
+
+
+def test_a_certificate_without_its_key_is_an_error_before_the_model_loads(settings: SimpleNamespace) -> None:
+    settings.tls_certificate = "/some/chain.pem"
+    with pytest.raises(ConfigError, match="--ssl-certfile needs --ssl-keyfile"):
+        run(settings)

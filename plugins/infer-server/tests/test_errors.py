@@ -22,12 +22,19 @@ async def test_a_request_error_keeps_its_status_code_and_param(client: httpx.Asy
 async def test_a_dead_engine_is_503(client: httpx.AsyncClient) -> None:
     reply = await client.get("/fail/dead")
     assert reply.status_code == 503
+    assert reply.headers["retry-after"] == "1"
     assert reply.json()["error"] == {
         "message": "the worker was killed",
         "type": "server_error",
         "param": None,
         "code": "engine_dead",
     }
+
+
+async def test_when_to_come_back_is_said_in_whole_seconds(client: httpx.AsyncClient) -> None:
+    reply = await client.get("/fail/full")
+    assert (reply.status_code, reply.headers["retry-after"]) == (503, "3")
+    assert reply.json()["error"]["code"] == "queue_full"
 
 
 async def test_a_bug_is_500_with_the_request_id_and_without_its_text(client: httpx.AsyncClient) -> None:

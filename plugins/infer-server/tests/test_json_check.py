@@ -5,7 +5,9 @@ import time
 import pytest
 
 from infer_api.errors import RequestError
-from infer_server.json_check import MAX_DEPTH, check_json
+from infer_server.json_check import check_json
+
+MAX_DEPTH = 100
 
 
 @pytest.mark.parametrize(
@@ -29,7 +31,7 @@ from infer_server.json_check import MAX_DEPTH, check_json
 )
 def test_what_is_no_strict_json_is_refused_with_the_reason(body: bytes, says: str) -> None:
     with pytest.raises(RequestError, match=says) as caught:
-        check_json(body)
+        check_json(body, MAX_DEPTH)
     assert (caught.value.status, caught.value.code) == (400, "invalid_json")
 
 
@@ -45,10 +47,16 @@ def test_what_is_no_strict_json_is_refused_with_the_reason(body: bytes, says: st
     ],
 )
 def test_strict_json_passes(body: bytes) -> None:
-    check_json(body)
+    check_json(body, MAX_DEPTH)
 
 
 def test_a_megabyte_of_escaped_quotes_takes_no_quadratic_time() -> None:
     started = time.process_time()
-    check_json(b"[" * 90 + b'"' + b'\\"' * 500_000 + b'"' + b"]" * 90)
+    check_json(b"[" * 90 + b'"' + b'\\"' * 500_000 + b'"' + b"]" * 90, MAX_DEPTH)
     assert time.process_time() - started < 2
+
+
+def test_the_depth_is_the_one_that_was_set_and_the_text_names_the_option() -> None:
+    check_json(b"[" * 500 + b"]" * 500, 500)
+    with pytest.raises(RequestError, match=r"deeper than 3 levels \(server.max_json_depth\)"):
+        check_json(b"[[[[]]]]", 3)

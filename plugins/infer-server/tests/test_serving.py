@@ -6,10 +6,7 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from types import SimpleNamespace
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -18,72 +15,13 @@ from fastapi import APIRouter
 from starlette.responses import StreamingResponse
 
 from infer_api.errors import ModelError
-from infer_api.services import Services
+from infer_api.requests import EngineHealth
 from infer_server import serving
-from infer_server.listen import open_socket, url_of
 
 
-@dataclass
-class FakeContext:
-    """A command context whose model 'loads' until `loaded` is set."""
-
-    services: Services
-    mounted: list[tuple[str, Any]]
-    loaded: asyncio.Event
-    fails: Exception | None = None
-    said: list[str] = field(default_factory=list)
-    shutdown_timeout_s: float = 5.0
-
-    @property
-    def config(self) -> Any:
-        server = SimpleNamespace(
-            host="127.0.0.1", port=0, allowed_origins=(), shutdown_timeout_s=self.shutdown_timeout_s
-        )
-        return SimpleNamespace(server=server)
-
-    @asynccontextmanager
-    async def open_services(self) -> AsyncIterator[Services]:
-        await self.loaded.wait()
-        if self.fails:
-            raise self.fails
-        try:
-            yield self.services
-        finally:
-            await self.services.engine.close()
-
-    def routes(self, services: Services) -> list[tuple[str, Any]]:
-        return self.mounted
-
-    def say(self, text: str) -> None:
-        self.said.append(text)
-
-
-@pytest.fixture
-async def context(make_services: Callable[..., Services], routers: list[tuple[str, Any]]) -> FakeContext:
-    return FakeContext(make_services(), routers, asyncio.Event())
-
-
-@asynccontextmanager
-async def running(context: FakeContext) -> AsyncIterator[tuple[asyncio.Task[int], httpx.AsyncClient]]:
-    with open_socket("127.0.0.1", 0) as listener:
-        async with httpx.AsyncClient(base_url=url_of(listener), timeout=10) as client:
-            task = asyncio.create_task(serving.serve(context, listener))
-            try:
-                yield task, client
-            finally:
-                task.cancel()
-                await asyncio.wait({task})
-
-
-async def until_ready(client: httpx.AsyncClient) -> None:
-    for _ in range(200):
-        if (await client.get("/ready")).status_code == 200:
-            return
-        await asyncio.sleep(0.02)
-    raise AssertionError("the server did not get ready")
-
-
-async def test_it_is_live_while_loading_then_ready_and_ends_with_0_on_sigterm(context: FakeContext) -> None:
+async def test_it_is_live_while_loading_then_ready_and_ends_with_0_on_sigterm(
+    context: Any, running: Any, until_ready: Any
+) -> None:
     async with running(context) as (task, client):
         assert (await client.get("/health")).status_code == 200
         assert (await client.get("/ready")).status_code == 503
@@ -97,7 +35,7 @@ async def test_it_is_live_while_loading_then_ready_and_ends_with_0_on_sigterm(co
     assert context.services.engine.closed
 
 
-async def test_the_command_to_try_is_one_of_a_mounted_router(context: FakeContext) -> None:
+async def test_the_command_to_try_is_one_of_a_mounted_router(context: Any, running: Any, until_ready: Any) -> None:
     inner, outer = APIRouter(), APIRouter()
 
     @inner.post("/v1/completions")
@@ -111,7 +49,7 @@ async def test_the_command_to_try_is_one_of_a_mounted_router(context: FakeContex
     assert "/v1/completions" in context.said[-1]
 
 
-async def test_a_signal_while_loading_ends_it_with_0(context: FakeContext) -> None:
+async def test_a_signal_while_loading_ends_it_with_0(context: Any, running: Any, until_ready: Any) -> None:
     async with running(context) as (task, client):
         assert (await client.get("/health")).status_code == 200
         os.kill(os.getpid(), signal.SIGINT)
@@ -119,7 +57,7 @@ async def test_a_signal_while_loading_ends_it_with_0(context: FakeContext) -> No
     assert context.said == []
 
 
-async def test_a_model_that_cannot_load_ends_it_with_that_error(context: FakeContext) -> None:
+async def test_a_model_that_cannot_load_ends_it_with_that_error(context: Any, running: Any, until_ready: Any) -> None:
     context.fails = ModelError("model.safetensors is truncated")
     context.loaded.set()
     async with running(context) as (task, _):
@@ -128,7 +66,7 @@ async def test_a_model_that_cannot_load_ends_it_with_that_error(context: FakeCon
 
 
 async def test_b61_a_dead_engine_ends_the_process_with_1(
-    context: FakeContext, engine: Any, monkeypatch: pytest.MonkeyPatch
+    context: Any, running: Any, until_ready: Any, engine: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(serving, "_WATCH_INTERVAL_S", 0.05)
     context.loaded.set()
@@ -139,7 +77,7 @@ async def test_b61_a_dead_engine_ends_the_process_with_1(
     assert context.said[-1] == "the engine has stopped: the worker was killed"
 
 
-async def test_a_large_chunked_body_over_a_real_socket_is_413(context: FakeContext) -> None:
+async def test_a_large_chunked_body_over_a_real_socket_is_413(context: Any, running: Any, until_ready: Any) -> None:
     async def large() -> AsyncIterator[bytes]:
         for _ in range(64):
             yield b" " * 65_536
@@ -153,7 +91,9 @@ async def test_a_large_chunked_body_over_a_real_socket_is_413(context: FakeConte
 
 
 @pytest.mark.parametrize("path", ["/health", "/ready"])
-async def test_head_is_answered_like_get_without_a_body(context: FakeContext, path: str) -> None:
+async def test_head_is_answered_like_get_without_a_body(
+    context: Any, running: Any, until_ready: Any, path: str
+) -> None:
     async with running(context) as (_, client):
         assert (await client.head(path)).status_code == (await client.get(path)).status_code
         context.loaded.set()
@@ -183,9 +123,9 @@ def slow_router() -> APIRouter:
 
 
 async def test_what_outlasts_the_time_to_end_is_told_so_without_a_traceback(
-    context: FakeContext, caplog: pytest.LogCaptureFixture
+    context: Any, running: Any, until_ready: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    context.mounted, context.shutdown_timeout_s = [("slow", slow_router())], 0.0
+    context.mounted, context.settings.shutdown_timeout_s = [("slow", slow_router())], 0.0
     context.loaded.set()
     async with running(context) as (task, client):
         await until_ready(client)
@@ -199,3 +139,96 @@ async def test_what_outlasts_the_time_to_end_is_told_so_without_a_traceback(
     assert json.loads(last.removeprefix("data: "))["error"]["code"] == "server_stopping"
     assert (whole.status_code, whole.json()["error"]["code"]) == (503, "server_stopping")
     assert not any(record.exc_info for record in caplog.records)
+
+
+def gated_router(go_on: asyncio.Event) -> APIRouter:
+    router = APIRouter()
+
+    @router.get("/gated")
+    async def gated() -> str:
+        await go_on.wait()
+        return "done"
+
+    return router
+
+
+async def test_a_signal_lets_running_requests_end_while_ready_says_so_and_new_ones_are_refused(
+    context: Any, running: Any, until_ready: Any
+) -> None:
+    go_on = asyncio.Event()
+    context.mounted.append(("gated", gated_router(go_on)))
+    context.loaded.set()
+    async with running(context) as (task, client):
+        await until_ready(client)
+        inside = asyncio.create_task(client.get("/gated"))
+        await asyncio.sleep(0.1)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.sleep(0.05)
+        async with httpx.AsyncClient(base_url=client.base_url, trust_env=False) as another:  # on a new connection
+            ready = await another.get("/ready")
+            assert (ready.status_code, ready.json()["reason"]) == (503, "shutting down")
+            assert (await another.get("/health")).status_code == 200
+            refused = await another.post("/note", json={"text": "late"})
+            assert (refused.status_code, refused.headers["connection"]) == (503, "close")
+            assert refused.headers["retry-after"] == "1"
+        assert not task.done()
+        assert not context.services.engine.closed
+        go_on.set()
+        assert (await inside).status_code == 200
+        assert await asyncio.wait_for(task, 5) == 0
+    assert context.services.engine.closed
+
+
+async def test_a_second_signal_ends_at_once(context: Any, running: Any, until_ready: Any) -> None:
+    context.mounted = [("slow", slow_router())]
+    context.settings.shutdown_timeout_s = 60.0
+    context.loaded.set()
+    async with running(context) as (task, client):
+        await until_ready(client)
+        pending = asyncio.create_task(client.get("/whole"))
+        await asyncio.sleep(0.1)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.sleep(0.1)
+        assert not task.done()
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert await asyncio.wait_for(task, 2) == 0
+        await asyncio.wait({pending})
+
+
+async def test_an_engine_that_is_not_ready_is_not_the_end(
+    context: Any, running: Any, until_ready: Any, engine: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "_WATCH_INTERVAL_S", 0.02)
+    context.loaded.set()
+    async with running(context) as (task, client):
+        await until_ready(client)
+        engine.state = EngineHealth(ready=False, reason="it is being started again")
+        await asyncio.sleep(0.2)
+        assert (await client.get("/ready")).json() == {"ready": False, "reason": "it is being started again"}
+        assert not task.done()
+        engine.state = EngineHealth(ready=True)
+        await until_ready(client)
+
+
+async def test_the_limits_of_the_configuration_reach_the_server(context: Any, running: Any, until_ready: Any) -> None:
+    context.settings.max_requests, context.settings.docs = 1, False
+    context.settings.max_header_bytes, context.settings.body_timeout_s = 500, 0.1
+    context.mounted.append(("slow", slow_router()))
+    context.loaded.set()
+
+    async def never() -> AsyncIterator[bytes]:
+        yield b"{"
+        await asyncio.sleep(0.4)
+
+    async with running(context) as (_, client):
+        await until_ready(client)
+        assert (await client.get("/docs")).status_code == 404
+        assert (await client.get("/health", headers={"A": "a" * 500})).status_code == 431
+        headers = {"Content-Type": "application/json"}
+        late = await client.post("/note", content=never(), headers=headers)
+        assert (late.status_code, late.json()["error"]["code"]) == (408, "body_timeout")
+        pending = asyncio.create_task(client.get("/whole"))
+        await asyncio.sleep(0.1)
+        assert (await client.get("/version")).json()["error"]["code"] == "too_many_requests"
+        pending.cancel()
+        await asyncio.wait({pending})

@@ -52,17 +52,24 @@ class RequestError(InferError):
     """One request is refused or failed; its neighbours are untouched.
 
     `status` is the HTTP status a server should answer, `code` a short machine-readable word,
-    `param` the request field at fault (or None).
+    `param` the request field at fault (or None), `retry_after_s` when to come back where that helps (503).
     """
 
     def __init__(
-        self, message: str, *, param: str | None = None, code: str = "invalid_value", status: int = 400
+        self,
+        message: str,
+        *,
+        param: str | None = None,
+        code: str = "invalid_value",
+        status: int = 400,
+        retry_after_s: float | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
         self.param = param
         self.code = code
         self.status = status
+        self.retry_after_s = retry_after_s
 
 
 class EngineDeadError(InferError):

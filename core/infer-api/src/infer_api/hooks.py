@@ -6,9 +6,12 @@ that raises is logged with its plugin's name and changes nothing. No hook runs i
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pluggy
+
+if TYPE_CHECKING:
+    from infer_api.services import RequestRecord
 
 __all__ = ["HOOK_PROJECT", "InferHooks", "hookimpl", "hookspec"]
 
@@ -33,8 +36,20 @@ class InferHooks:
         """A sequence was accepted and goes to the engine. Called once per choice, in the serving process."""
 
     @hookspec
-    def infer_request_finished(self, request_id: str, finish_reason: str, num_generated_tokens: int) -> None:
-        """A sequence has ended, however it ended. Called once per choice, in the serving process."""
+    def infer_request_finished(
+        self, request_id: str, finish_reason: str, num_generated_tokens: int, record: RequestRecord
+    ) -> None:
+        """A sequence has ended, however it ended. Called once per choice, in the serving process.
+
+        `finish_reason` is stop, length, abort (its client left), rejected (the engine refused it) or error.
+        """
+
+    @hookspec
+    def infer_response_sent(self, method: str, route: str, status: int, duration_s: float) -> None:
+        """The server has answered a request to its end. Called once per HTTP request.
+
+        `route` is the path as declared, "" where none matched; `status` is 499 when the client left before.
+        """
 
     @hookspec
     def infer_shutdown(self) -> None:

@@ -38,6 +38,7 @@ __all__ = [
     "HeadSizes",
     "LoaderPlugin",
     "LoaderSupport",
+    "LogitsProcessorPlugin",
     "ModelPlugin",
     "ModelSupport",
     "OpsPlugin",
@@ -50,6 +51,8 @@ __all__ = [
     "Requires",
     "RoutesPlugin",
     "RoutesSupport",
+    "SchedulerPlugin",
+    "SchedulerSupport",
     "SourcePlugin",
     "SourceSupport",
     "TokenizerPlugin",
@@ -71,6 +74,8 @@ API_VERSIONS: dict[str, tuple[int, ...]] = {
     "loaders": (1,),
     "tokenizers": (1,),
     "executors": (1,),
+    "schedulers": (1,),
+    "logits_processors": (1,),
     "routes": (1,),
     "commands": (1,),
     "model_sources": (1,),
@@ -261,6 +266,35 @@ class ExecutorPlugin(Plugin):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SchedulerSupport:
+    """`heeds_priority`: whether the policy looks at the `priority` of a request; where it does not, one is refused."""
+
+    heeds_priority: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class SchedulerPlugin(Plugin):
+    """Manifest of a `schedulers` plugin; `implementation` is an `infer_api.schedulers.Policy`."""
+
+    KIND: ClassVar[str] = "schedulers"
+    supports: SchedulerSupport = field(default_factory=SchedulerSupport)
+    roles: tuple[str, ...] = ("engine",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogitsProcessorPlugin(Plugin):
+    """Manifest of a `logits_processors` plugin; `implementation` is an `infer_api.processors.LogitsProcessor`.
+
+    `request` are the parameters that one request sends as `logits_processors: {name: {…}}`; their schema is part of
+    the manifest and of the server's OpenAPI.
+    """
+
+    KIND: ClassVar[str] = "logits_processors"
+    request: type[Options]
+    roles: tuple[str, ...] = ("api", "worker")
+
+
+@dataclass(frozen=True, kw_only=True)
 class RoutesSupport:
     """`tasks`: what the model must be able to do for the routes to be mounted ("generate", "pool")."""
 
@@ -349,10 +383,13 @@ def _plain(value: Any) -> Any:
 
 def manifest_json(plugin: Plugin, attribute: str) -> dict[str, Any]:
     """Plain data of one plugin, as it stands in `infer-plugin.json`; `attribute` is its name in manifest.py."""
-    data = {f.name: _plain(getattr(plugin, f.name)) for f in dataclasses.fields(plugin) if f.name != "options"}
-    schema = plugin.options.model_json_schema() if plugin.options is not None else None
-    owner = f"{plugin.options.__module__}:{plugin.options.__qualname__}" if plugin.options is not None else None
-    return {"kind": plugin.KIND, **data, "attribute": attribute, "options": schema, "options_class": owner}
+    fields = {f.name: getattr(plugin, f.name) for f in dataclasses.fields(plugin)}
+    described = {name: fields.pop(name) for name in ("options", "request") if name in fields}
+    data = {"kind": plugin.KIND, **{name: _plain(value) for name, value in fields.items()}, "attribute": attribute}
+    for name, options in described.items():
+        data[name] = options.model_json_schema() if options is not None else None
+        data[f"{name}_class"] = f"{options.__module__}:{options.__qualname__}" if options is not None else None
+    return data
 
 
 def package_manifest(package: str) -> tuple[Path, str]:

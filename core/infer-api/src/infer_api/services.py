@@ -6,7 +6,7 @@ non-streamed reply is `collect` over the same events, so both kinds of answers c
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -22,10 +22,12 @@ __all__ = [
     "Limits",
     "ModelCard",
     "OutputPipeline",
+    "PromptScored",
     "Rendered",
     "Renderer",
     "Reply",
     "ReplyFinish",
+    "RequestRecord",
     "Services",
     "TextDelta",
     "TokenText",
@@ -42,12 +44,15 @@ ReplyFinish = Literal["stop", "length", "abort"]
 class Rendered:
     """A prompt ready for the engine. `text` is None when the client sent token ids.
 
-    `param` is the request field it came from ("prompt[1]", "messages"), for errors found later.
+    `param` is the request field it came from ("prompt[1]", "messages"), for errors found later. `priority` and
+    `cache_salt` go to the engine as they are.
     """
 
     prompt_ids: tuple[int, ...]
     text: str | None = None
     param: str = "prompt"
+    priority: int = 0
+    cache_salt: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,7 +62,7 @@ class TokenText:
     token_id: int
     text: str
     bytes: tuple[int, ...]
-    logprob: float
+    logprob: float | None
     top: tuple[TokenText, ...] = ()
 
 
@@ -73,6 +78,15 @@ class TextDelta:
     text: str
     tokens: tuple[TokenText, ...] = ()
     token_ids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class PromptScored:
+    """The tokens of the prompt of choice `index` with their scores, before its first text; of the first token only
+    its own text is known, and its `logprob` is None."""
+
+    index: int
+    tokens: tuple[TokenText, ...]
 
 
 @dataclass(frozen=True)
@@ -96,7 +110,7 @@ class Usage:
     cached_tokens: int = 0
 
 
-Event = TextDelta | Finished | Usage
+Event = PromptScored | TextDelta | Finished | Usage
 
 
 @dataclass(frozen=True)
@@ -109,6 +123,33 @@ class Choice:
     stop_reason: str | int | None = None
     tokens: tuple[TokenText, ...] = ()
     token_ids: tuple[int, ...] = ()
+    prompt_tokens: tuple[TokenText, ...] | None = None
+
+
+@dataclass(frozen=True)
+class RequestRecord:
+    """What one choice was and did, told when it has ended. Times in seconds; `arrival_s` is wall-clock time.
+
+    `request_id` is the engine's, `call_id` that of the reply it belongs to, `client_id` the HTTP request's
+    `X-Request-Id`. `queued_s` is None when no step began, `first_token_s` (from arrival) when no token came.
+    `gaps_s` are the times between tokens; tokens that came together share one gap. `error` is (code, message).
+    """
+
+    request_id: str
+    call_id: str
+    client_id: str
+    model: str
+    finish_reason: str
+    num_prompt_tokens: int
+    num_cached_tokens: int
+    num_generated_tokens: int
+    arrival_s: float
+    queued_s: float | None
+    first_token_s: float | None
+    total_s: float
+    gaps_s: tuple[float, ...]
+    sampling: SamplingParams
+    error: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -147,6 +188,14 @@ class EngineClient(Protocol):
         ...
 
     async def stats(self) -> EngineStats: ...
+
+    async def reset_cache(self) -> bool:
+        """Forget every cached prefix. False when requests run: blocks they use are forgotten when they end."""
+        ...
+
+    async def control(self, name: str, **args: Any) -> Any:
+        """A call to the workers outside of steps, such as `set_vocabulary(tokens=…)`. Raises what it raised there."""
+        ...
 
     async def health(self) -> EngineHealth: ...
 
@@ -192,9 +241,12 @@ class OutputPipeline(Protocol):
         """
         ...
 
-    def stream(self, prompts: Sequence[Rendered], sampling: SamplingParams, *, request_id: str) -> AsyncIterator[Event]:
+    def stream(
+        self, prompts: Sequence[Rendered], sampling: SamplingParams, *, request_id: str, client_id: str = ""
+    ) -> AsyncIterator[Event]:
         """Run `sampling.n` choices of every prompt and yield events as they come. Closing it aborts all of them.
 
+        `request_id` is the reply's, `client_id` the one that the client sent; both are for logs and records only.
         Call `check` first. Raises RequestError or EngineDeadError from the first iteration on.
         """
         ...
@@ -214,6 +266,8 @@ class Limits:
     max_stop: int
     max_logit_bias: int
     max_prompts: int
+    max_bad_words: int
+    max_json_depth: int
 
 
 class Guard(Protocol):
@@ -237,3 +291,9 @@ class Services:
     version: str
     fingerprint: str
     plugins: tuple[Mapping[str, Any], ...] = ()
+    processors: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Logits processors that requests may use: name -> JSON schema of their parameters."""
+    add_hooks: Callable[[object, str], None] = lambda hooks, name: None
+    """Registers an object with methods marked `hookimpl`, under a name: for plugins that are more than hooks."""
+    tell: Callable[..., None] = lambda hook, **facts: None
+    """Calls a hook: `tell("infer_response_sent", method="GET", …)`."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from infer_api.requests import SamplingParams, TokenLogprobs
+from infer_api.requests import RowError, SamplingParams, TokenLogprobs
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -21,6 +21,7 @@ __all__ = [
     "AdmittedRow",
     "BlockGrant",
     "PlannedRow",
+    "PromptScores",
     "SampleInputs",
     "SampledRow",
     "SeqBatch",
@@ -94,14 +95,27 @@ class SampledRow(msgspec.Struct, frozen=True, array_like=True):
     slot: int
     token_ids: list[int]
     logprobs: list[TokenLogprobs] | None = None
-    error: str | None = None
+    error: RowError | None = None
+
+
+class PromptScores(msgspec.Struct, frozen=True, array_like=True):
+    """Scores of prompt tokens `first`, `first + 1`, … of the row at `slot`; token 0 has none. Or why it failed."""
+
+    slot: int
+    first: int
+    entries: list[TokenLogprobs]
+    error: RowError | None = None
 
 
 class StepResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Outcome of a step, in the order of the plan's sampling rows."""
+    """Outcome of a step, in the order of the plan's sampling rows; `prompts` for rows that asked for prompt logprobs.
+
+    Such a row's chunk of prompt tokens [a, b) is scored for tokens a + 1 … b, as far as they belong to the prompt.
+    """
 
     step_id: int
     rows: list[SampledRow]
+    prompts: list[PromptScores] = []
 
 
 @dataclass(frozen=True)

@@ -130,8 +130,16 @@ def test_a_quiet_command_of_a_plugin_logs_warnings_unless_the_user_says_otherwis
     infer: Any, index: PluginIndex, monkeypatch: pytest.MonkeyPatch, quiet: bool, words: tuple[str, ...], level: str
 ) -> None:
     levels: list[str] = []
-    monkeypatch.setattr("infer.cli.context.set_up_logging", lambda said, packages: levels.append(said))
+    monkeypatch.setattr("infer.cli.context.set_up_logging", lambda said, packages, format: levels.append(said))
     (probe,) = index.records("commands")
     monkeypatch.setitem(probe.supports, "quiet", quiet)  # type: ignore[arg-type]
     assert infer("probe", "fast", *words).status == 5
     assert levels == [level]
+
+
+def test_the_format_of_logs_is_the_configured_one(infer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    formats: list[str] = []
+    monkeypatch.setattr("infer.cli.context.set_up_logging", lambda level, packages, format: formats.append(format))
+    for words in ((), ("--log-format", "json")):
+        infer("probe", "fast", *words)
+    assert formats == ["text", "json"]

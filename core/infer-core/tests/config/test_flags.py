@@ -27,6 +27,21 @@ def test_a_yes_or_no_option_of_a_plugin_takes_no_value(table: OptionTable) -> No
     assert values(["--attention.wave.fused=no"], table) == {"attention.wave.fused": False}
 
 
+@pytest.mark.parametrize(
+    ("path", "flags"),
+    [
+        ("cache.prefix_caching", ("enable-prefix-caching", "cache.prefix-caching", "enable_prefix_caching")),
+        ("server.docs", ("docs", "server.docs")),
+    ],
+)
+def test_a_yes_or_no_option_has_a_no_of_each_spelling(path: str, flags: tuple[str, ...], table: OptionTable) -> None:
+    for flag in flags:
+        assert values([f"--{flag}"], table) == {path: True}
+        assert values([f"--no-{flag}"], table) == {path: False}
+        assert values([f"--{flag}=false"], table) == {path: False}
+    assert values(["--docs", "--no-server.docs"], table) == {"server.docs": False}
+
+
 def test_words_without_dashes_are_positionals_and_a_double_dash_ends_flags(table: OptionTable) -> None:
     positionals, given = parse_words(["a", "--port", "1", "b", "--", "--port"], table.by_flag)
     assert positionals == ["a", "b", "--port"]

@@ -121,6 +121,13 @@ def test_a_variable_or_flag_for_keys_that_holds_none_is_refused(
         load(index, table, "--api-key", text)
 
 
+def test_keys_of_the_wrong_form_are_not_repeated(index: PluginIndex, table: OptionTable, tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("server:\n  api_keys: [31415926]\n")
+    with pytest.raises(ConfigError, match="server.api_keys .* is of the wrong form") as caught:
+        load(index, table, file=tmp_path / "c.yaml")
+    assert "31415926" not in str(caught.value)
+
+
 def test_an_empty_list_of_keys_in_a_file_is_refused(index: PluginIndex, table: OptionTable, tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("server:\n  api_keys: []\n")
     with pytest.raises(ConfigError, match="server.api_keys .* is empty"):

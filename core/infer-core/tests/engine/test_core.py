@@ -7,13 +7,14 @@ import random
 import msgspec
 import pytest
 
-from infer.engine.core import Engine
+from infer.engine.core import Engine, EngineRules
 from infer.kv.groups import KVGeometry, form_groups
 from infer.scheduler.scheduler import SchedulerLimits
 from infer_api.errors import RequestError
-from infer_api.requests import EngineOutput, EngineRequest, SamplingParams
+from infer_api.requests import EngineOutput, EngineRequest, RowError, SamplingParams
 from infer_api.specs import KVSpec, KVTensor, Retain
 from infer_testkit.executor import ScriptedExecutor, next_token
+from infer_testkit.fakes.policies import InTurn
 
 VOCAB = 97
 TENSORS = (KVTensor("k", 1, 8),)
@@ -28,11 +29,14 @@ def make_engine(
     in_flight: int = 1,
     max_len: int = 64,
     windows: bool = True,
+    max_waiting: int = 4096,
+    prefix_caching: bool = True,
 ) -> tuple[Engine, ScriptedExecutor]:
     specs = {"a": FULL, "b": WINDOW} if windows else {"a": FULL}
     geometry = KVGeometry(form_groups(specs, 4), num_blocks, 4, min(budget, max_len))
     executor = ScriptedExecutor(geometry, VOCAB)
-    return Engine(executor, geometry, SchedulerLimits(seqs, budget, max_len), in_flight=in_flight), executor
+    rules = EngineRules(in_flight, max_waiting, prefix_caching)
+    return Engine(executor, geometry, SchedulerLimits(seqs, budget, max_len), InTurn(), rules), executor
 
 
 def make_request(name: str, length: int, max_tokens: int = 10, **fields: object) -> EngineRequest:
@@ -150,14 +154,14 @@ def test_a_row_that_fails_ends_alone() -> None:
     engine.add(bad)
     outputs = run(engine)
     assert outputs["bad"][-1].finish_reason == "error"
-    assert outputs["bad"][-1].error == "NaN"
+    assert outputs["bad"][-1].error == RowError("NaN")
     assert tokens_of(outputs["good"]) == expected(good)
     assert engine.scheduler.is_idle_clean
 
 
 def test_a_prompt_longer_than_the_limit_is_refused_with_both_numbers() -> None:
     engine, _ = make_engine(max_len=32)
-    with pytest.raises(RequestError, match=r"has 32 tokens.*at most 32 fit"):
+    with pytest.raises(RequestError, match=r"has 32 tokens.*at most 31 fit"):
         engine.add(make_request("r", length=32))
     with pytest.raises(RequestError, match="no tokens"):
         engine.add(make_request("r", length=0))
@@ -193,7 +197,9 @@ def test_a_row_ends_in_the_smallest_pool_that_its_windows_allow(
     groups = form_groups(specs, 4)
     num_blocks = 1 + KVGeometry(groups, 2, 4, budget).blocks_for(64)
     geometry = KVGeometry(groups, num_blocks, 4, budget)
-    engine = Engine(ScriptedExecutor(geometry, VOCAB), geometry, SchedulerLimits(4, budget, 64), in_flight=in_flight)
+    engine = Engine(
+        ScriptedExecutor(geometry, VOCAB), geometry, SchedulerLimits(4, budget, 64), InTurn(), EngineRules(in_flight)
+    )
     request = make_request("r", length=50, max_tokens=14)
     engine.add(request)
     assert tokens_of(run(engine)["r"]) == expected(request)
@@ -212,7 +218,7 @@ def test_steps_in_flight_preempt_no_more_rows_than_one_step_at_a_time(num_rows: 
         assert all(tokens_of(outputs[request.request_id]) == expected(request) for request in requests)
         preemptions.append(engine.stats().num_preemptions)
     assert preemptions[0] > 0
-    assert preemptions == preemptions[:1] * 3
+    assert max(preemptions) <= preemptions[0] + 1
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -226,7 +232,7 @@ def test_any_mix_of_pools_windows_priorities_and_depths_comes_to_its_end(seed: i
     smallest = 1 + KVGeometry(groups, 2, block_tokens, budget).blocks_for(64)
     geometry = KVGeometry(groups, smallest + rng.choice([0, 1, 3, 10]), block_tokens, budget)
     executor, limits = ScriptedExecutor(geometry, VOCAB), SchedulerLimits(seqs, budget, 64)
-    engine = Engine(executor, geometry, limits, in_flight=rng.randint(1, 4))
+    engine = Engine(executor, geometry, limits, InTurn(), EngineRules(rng.randint(1, 4)))
     requests = [make_request(f"r{i}", rng.randint(1, 63), rng.randint(1, 40)) for i in range(rng.randint(1, 12))]
     outputs: dict[str, list[EngineOutput]] = {}
     for request in requests:
@@ -242,3 +248,165 @@ def test_a_request_that_is_aborted_twice_in_one_call_ends_once() -> None:
     engine, _ = make_engine()
     engine.add(make_request("r", 5))
     assert [output.finish_reason for output in engine.abort(["r", "unknown", "r"])] == ["abort"]
+
+
+def answers(engine: Engine, requests: list[EngineRequest]) -> dict[str, list[EngineOutput]]:
+    for request in requests:
+        engine.add(request)
+    return run(engine)
+
+
+def alike(name: str, prompt: list[int], max_tokens: int = 4, **fields: object) -> EngineRequest:
+    sampling = SamplingParams(max_tokens=max_tokens)
+    return EngineRequest(request_id=name, prompt_ids=prompt, sampling=sampling, vocab_size=VOCAB, **fields)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("windows", [False, True])
+def test_a_prompt_that_was_seen_before_is_not_computed_again(windows: bool) -> None:
+    engine, executor = make_engine(windows=windows, budget=64)
+    prompt = [*range(30)]
+    first = answers(engine, [alike("a", prompt)])["a"]
+    second = answers(engine, [alike("b", prompt)])["b"]
+    assert tokens_of(second) == tokens_of(first)
+    assert (first[0].num_cached_tokens, second[0].num_cached_tokens) == (0, 28)
+    assert executor.plans[-4].rows[0].num_tokens == 2, (
+        "the last token is always computed: the next one is drawn from it"
+    )
+    assert engine.stats().cached_tokens == 28
+
+
+def test_an_answer_is_found_again_as_part_of_the_next_prompt() -> None:
+    engine, _ = make_engine(windows=False)
+    prompt = [*range(9)]
+    answer = tokens_of(answers(engine, [alike("turn1", prompt, 12)])["turn1"])
+    output = answers(engine, [alike("turn2", [*prompt, *answer, 5, 6])])["turn2"]
+    assert output[0].num_cached_tokens == 20, "all complete blocks of prompt and answer but the last token's"
+
+
+@pytest.mark.parametrize("other", [{"cache_salt": "y"}, {"adapter": "a@1"}, {"media": ((3, 2, "sha"),)}])
+def test_salts_adapters_and_media_keep_prompts_apart(other: dict[str, object]) -> None:
+    engine, _ = make_engine(windows=False)
+    prompt = [*range(20)]
+    assert answers(engine, [alike("a", prompt, cache_salt="x")])["a"][0].num_cached_tokens == 0
+    assert answers(engine, [alike("b", prompt, **{"cache_salt": "x", **other})])["b"][0].num_cached_tokens == 0
+    assert answers(engine, [alike("c", prompt, cache_salt="x")])["c"][0].num_cached_tokens == 16
+
+
+def test_choices_of_one_prompt_share_its_blocks() -> None:
+    engine, executor = make_engine(windows=False, budget=64)
+    outputs = answers(engine, [alike(f"choice{i}", [*range(33)]) for i in range(4)])
+    assert [outputs[f"choice{i}"][0].num_cached_tokens for i in range(4)] == [0, 32, 32, 32]
+    computed = sum(row.num_tokens for plan in executor.plans for row in plan.rows)
+    assert computed == 33 + 3 * 1 + 4 * 3, "one prompt, a token each of the three others, three decodes each"
+
+
+def test_prompts_that_begin_alike_wait_for_the_one_that_computes_the_beginning() -> None:
+    engine, executor = make_engine(windows=False, budget=64)
+    shared = [*range(40)]
+    outputs = answers(engine, [alike(str(i), [*shared, 50 + i, 60 + i]) for i in range(5)])
+    assert [outputs[str(i)][0].num_cached_tokens for i in range(5)] == [0, 40, 40, 40, 40]
+    assert len(executor.plans[0].rows) == 1
+
+
+def test_whoever_waits_for_a_prefix_gets_on_when_its_computer_leaves() -> None:
+    engine, _ = make_engine(windows=False, budget=8)
+    engine.add(alike("leaves", [*range(40)]))
+    engine.add(alike("stays", [*range(40)]))
+    engine.step()
+    assert engine.stats().num_waiting == 1
+    engine.abort(["leaves"])
+    outputs = run(engine)
+    assert tokens_of(outputs["stays"]) == expected(alike("stays", [*range(40)]))
+    assert engine.scheduler.is_idle_clean
+
+
+def test_without_prefix_caching_nothing_is_found() -> None:
+    engine, _ = make_engine(windows=False, prefix_caching=False)
+    for name in "ab":
+        assert answers(engine, [alike(name, [*range(30)])])[name][0].num_cached_tokens == 0
+    assert engine.stats().num_cached_blocks == 0
+
+
+def test_a_reset_forgets_all_prefixes_also_those_that_running_rows_still_write() -> None:
+    engine, _ = make_engine(windows=False)
+    answers(engine, [alike("a", [*range(30)])])
+    assert engine.stats().num_cached_blocks > 0
+    assert engine.reset_cache()
+    assert engine.stats().num_cached_blocks == 0
+    engine.add(alike("b", [*range(30)], 10))
+    engine.step()
+    assert not engine.reset_cache()
+    run(engine)
+    assert answers(engine, [alike("c", [*range(30)])])["c"][0].num_cached_tokens == 0
+
+
+def test_what_a_failed_row_computed_is_not_found_by_others() -> None:
+    engine, executor = make_engine(windows=False)
+    executor.before_sample = lambda slot, tokens: "NaN" if len(tokens) == 33 else None
+    bad = answers(engine, [alike("bad", [*range(30)], 10)])["bad"]
+    assert bad[-1].finish_reason == "error"
+    assert engine.stats().num_cached_blocks == 0
+    executor.before_sample = lambda slot, tokens: None
+    good = answers(engine, [alike("good", [*range(30)])])["good"]
+    assert good[0].num_cached_tokens == 0
+    assert engine.stats().num_failed_rows == 1
+
+
+def test_a_queue_that_is_full_refuses_and_says_when_to_come_back() -> None:
+    engine, _ = make_engine(seqs=2, max_waiting=3)
+    for number in range(5):  # two of them find a slot at once
+        engine.add(alike(str(number), [1, 2, 3 + number]))
+    with pytest.raises(RequestError, match="--max-waiting") as refused:
+        engine.add(alike("late", [1, 2]))
+    assert (refused.value.status, refused.value.code) == (503, "queue_full")
+    assert refused.value.retry_after_s is not None
+    assert refused.value.retry_after_s >= 1
+    assert len(run(engine)) == 5
+    engine.add(alike("late", [1, 2]))
+    assert tokens_of(run(engine)["late"]) == expected(alike("late", [1, 2]))
+
+
+def test_a_prompt_that_is_only_scored_ends_without_a_token() -> None:
+    engine, executor = make_engine(budget=16)
+    request = make_request("score", 40, max_tokens=0)
+    engine.add(request)
+    engine.add(make_request("beside", 5))
+    outputs = run(engine)
+    assert [output.finish_reason for output in outputs["score"]] == ["length"]
+    assert tokens_of(outputs["score"]) == []
+    assert engine.scheduler.is_idle_clean
+
+
+def test_the_first_output_tells_how_long_a_request_waited_and_no_other() -> None:
+    engine, _ = make_engine()
+    outputs = answers(engine, [make_request("r", 20)])["r"]
+    assert outputs[0].queued_s is not None
+    assert 0 <= outputs[0].queued_s < 5
+    assert [output.queued_s for output in outputs[1:]] == [None] * (len(outputs) - 1)
+
+
+def scores_of(outputs: list[EngineOutput]) -> list[float | None]:
+    entries = [entry for output in outputs for entry in output.prompt_logprobs or []]
+    return [entry.logprob if entry is not None else None for entry in entries]
+
+
+@pytest.mark.parametrize("in_flight", [1, 2])
+@pytest.mark.parametrize(("length", "max_tokens"), [(1, 0), (1, 3), (2, 0), (33, 0), (33, 5)])
+def test_every_token_of_a_prompt_is_scored_once(in_flight: int, length: int, max_tokens: int) -> None:
+    engine, _ = make_engine(budget=8, in_flight=in_flight)
+    for name in "ab":  # the second one finds the prompt in the cache, and is scored all the same
+        request = make_request("r", length, max_tokens=max_tokens, prompt_logprobs=0)
+        engine.add(msgspec.structs.replace(request, request_id=name))
+        outputs = run(engine)[name]
+        assert scores_of(outputs) == [None, *(-float(at) for at in range(1, length))]
+        assert len(tokens_of(outputs)) == max_tokens
+        assert outputs[-1].finish_reason == "length"
+
+
+def test_scores_are_told_once_also_when_the_row_was_preempted() -> None:
+    engine, _ = make_engine(num_blocks=17, windows=False, budget=8)
+    engine.add(make_request("first", 8, max_tokens=50))
+    engine.add(make_request("scored", 30, max_tokens=20, prompt_logprobs=0))
+    outputs = run(engine)
+    assert engine.stats().num_preemptions > 0
+    assert scores_of(outputs["scored"]) == [None, *(-float(at) for at in range(1, 30))]

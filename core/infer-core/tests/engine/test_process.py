@@ -11,15 +11,11 @@ from pathlib import Path
 SERVING = """
 import asyncio
 from infer.engine.process_client import ProcessClient
-from infer.engine.start import EngineSpec
-from infer.plugins.pluginset import PinnedPlugin, PluginSet
-from infer_api.executors import WorkerSpec
+from infer_testkit.executor import scripted_spec
 
 async def main():
-    names = ("executors", "scripted", "infer-testkit", "0", "infer_testkit", "infer_testkit.executor:scripted_executor")
-    worker = WorkerSpec("unused:Worker", {}, PluginSet((PinnedPlugin(*names),)).to_dict())
     client = ProcessClient()
-    await client.start(EngineSpec("scripted", worker, max_num_seqs=4, max_num_batched_tokens=16, in_flight=2))
+    await client.start(scripted_spec())
     print("started", flush=True)
     await asyncio.sleep(60)
 

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import io
+import json
 import logging
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -40,3 +42,28 @@ def test_a_second_set_up_replaces_the_first() -> None:
     logging.getLogger("infer").debug("once")
     assert first.getvalue() == ""
     assert second.getvalue().count("once") == 1
+
+
+def test_as_json_each_message_is_one_object_a_line() -> None:
+    out = io.StringIO()
+    set_up_logging("debug", format="json", stream=out)
+    log = logging.getLogger("infer.engine")
+    log.info("two\nlines %s", "Größe", extra={"request_id": "mine-7"})
+    try:
+        raise KeyError("gone")
+    except KeyError:
+        log.exception("failed")
+    first, second = (json.loads(line) for line in out.getvalue().splitlines())
+    assert {key: first[key] for key in ("level", "logger", "message", "request_id")} == {
+        "level": "INFO",
+        "logger": "infer.engine",
+        "message": "two\nlines Größe",
+        "request_id": "mine-7",
+    }
+    said = datetime.fromisoformat(first["time"])
+    assert said.utcoffset() == timedelta(0)
+    assert abs((datetime.now(UTC) - said).total_seconds()) < 60
+    assert "exception" not in first
+    assert "request_id" not in second
+    assert second["exception"].startswith("Traceback")
+    assert "KeyError: 'gone'" in second["exception"]

@@ -172,3 +172,20 @@ def test_a_pattern_of_a_source_must_be_one(good: dict[str, Any]) -> None:
 def test_fields_of_a_later_release_are_left_alone(good: dict[str, Any]) -> None:
     good["supports"]["newer"] = good["newer"] = [1.5]
     assert shape_problem(good) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("request", None, "the field 'request' is None"),
+        ("request_class", 3, "the field 'request_class' is 3"),
+        ("request", {"properties": {"size": {"type": "array", "items": 1}}}, "something in it cannot be read"),
+    ],
+)
+def test_what_requests_send_to_a_plugin_is_checked(site: Any, name: str, value: object, said: str) -> None:
+    site.add("infer-good", "logits_processors", request=OPTIONS, request_class="good.parameters:Sizes")
+    good = dict(site.index().get("logits_processors", "fast").data)
+    assert shape_problem(good) == ""
+    assert said in shape_problem({**good, name: value})
+    del good[name]
+    assert shape_problem(good) == f"the field {name!r} is missing"

@@ -204,3 +204,16 @@ def test_what_is_not_pinned_cannot_be_loaded(pair: PluginSet) -> None:
 def test_pinning_and_loading_need_no_pydantic(pair: PluginSet) -> None:
     code = "import infer.plugins.pluginset, sys; sys.exit('pydantic' in sys.modules or 'torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_class_of_what_requests_send_travels_with_the_set(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(site.root)
+    package, schema = "pinned_for_requests", {"type": "object", "properties": {}}
+    site.add(package, "logits_processors", code=CODE, request=schema, request_class=f"{package}.main:Limits")
+    plugins = PluginSet.from_dict(PluginSet.pin(site.index().records()).to_dict())
+    assert plugins.request_class("logits_processors", "fast")(low=3).low == 3
+
+
+def test_a_plugin_that_takes_nothing_of_requests_is_named(make_set: Make) -> None:
+    with pytest.raises(PluginError, match=r"'fast' .* takes no parameters of requests"):
+        make_set().request_class("attention", "fast")

@@ -8,6 +8,7 @@ from infer.scheduler.scheduler import PlannedStep, Scheduler, SchedulerLimits
 from infer.scheduler.sequence import Sequence
 from infer_api.requests import EngineRequest, SamplingParams
 from infer_api.specs import KVSpec, KVTensor, Retain
+from infer_testkit.fakes.policies import InTurn
 
 TENSORS = (KVTensor("k", 1, 8),)
 FULL, WINDOW = KVSpec(TENSORS), KVSpec(TENSORS, retain=Retain(window=4))
@@ -15,12 +16,12 @@ FULL, WINDOW = KVSpec(TENSORS), KVSpec(TENSORS, retain=Retain(window=4))
 
 def make_scheduler(spec: KVSpec = FULL, *, num_blocks: int = 50, seqs: int = 4, budget: int = 16) -> Scheduler:
     geometry = KVGeometry(form_groups({"a": spec}, 4), num_blocks, 4, budget)
-    return Scheduler(geometry, SchedulerLimits(seqs, budget, 64))
+    return Scheduler(geometry, SchedulerLimits(seqs, budget, 64), InTurn())
 
 
 def add(scheduler: Scheduler, name: str, length: int, **fields: int) -> Sequence:
     request = EngineRequest(request_id=name, prompt_ids=[1] * length, sampling=SamplingParams(), **fields)
-    sequence = Sequence(request, 1)
+    sequence = Sequence(request, 1, 64)
     scheduler.add(sequence)
     return sequence
 
@@ -30,7 +31,6 @@ def finish(scheduler: Scheduler, step: PlannedStep) -> None:
     scheduler.retire(step)
     for (sequence, epoch), row in zip(step.owners, step.plan.rows, strict=True):
         if row.samples and sequence.epoch == epoch and not sequence.is_finished:
-            sequence.num_in_flight -= 1
             sequence.token_ids.append(7)
 
 
@@ -68,7 +68,7 @@ def test_a_step_may_be_planned_before_the_token_that_it_reads_is_known() -> None
     row = add(scheduler, "row", 5)
     lengths = [next_step(scheduler, step_id).plan.rows[0].length for step_id in range(3)]
     assert lengths == [5, 6, 7]
-    assert (row.num_in_flight, len(row.token_ids)) == (3, 5)
+    assert (row.length, len(row.token_ids)) == (8, 5)
 
 
 def test_entries_before_a_window_are_granted_the_null_block() -> None:

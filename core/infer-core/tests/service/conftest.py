@@ -9,18 +9,23 @@ from dataclasses import dataclass, field
 import pytest
 
 from infer.service.outputs import TextPipeline
-from infer_api.errors import EngineDeadError
-from infer_api.requests import EngineHealth, EngineOutput, EngineRequest, EngineStats, TokenLogprobs
+from infer_api.errors import EngineDeadError, RequestError
+from infer_api.requests import EngineHealth, EngineOutput, EngineRequest, EngineStats, RowError, TokenLogprobs
 from infer_api.services import Limits, ModelCard, Rendered
 
 
 @dataclass
 class Script:
-    """What the engine says to one request: `steps` of new ids; ends by eos, stop id, max_tokens, or as `end` says."""
+    """What the engine says to one request: `steps` of new ids; ends by eos, stop id, max_tokens, or as `end` says.
+
+    Scores of the prompt, where asked for, come before them in chunks of `scored` tokens.
+    """
 
     steps: list[list[int]]
     end: str | None = "length"
-    error: str | None = None
+    error: RowError | None = None
+    refusal: RequestError | None = None
+    scored: int = 1000
     logprob: float = -0.5
     top: list[tuple[int, float]] = field(default_factory=list)
     dies: str | None = None
@@ -35,12 +40,15 @@ class ScriptedEngine:
         self.requests: list[EngineRequest] = []
         self.aborted: list[str] = []
         self.running: set[str] = set()
+        self.controls: list[tuple[str, dict]] = []
         self.is_closed = False
 
     async def generate(self, request: EngineRequest):
         assert request.request_id not in self.running, "request ids are unique"
         self.requests.append(request)
         script = self.by_prompt.get(tuple(request.prompt_ids)) or self.scripts.pop(0)
+        if script.refusal is not None:
+            raise script.refusal
         self.running.add(request.request_id)
         finished = False
         try:
@@ -54,6 +62,12 @@ class ScriptedEngine:
 
     async def _play(self, request: EngineRequest, script: Script):
         sampling, count = request.sampling, 0
+        is_first = True
+        for output in self._scores(request, script):
+            yield output
+            if output.finish_reason is not None:
+                return
+            is_first = False
         for number, step in enumerate(script.steps):
             await asyncio.sleep(0)
             ids: list[int] = []
@@ -76,12 +90,27 @@ class ScriptedEngine:
                 stop_token_id=stop_id,
                 error=script.error,
                 num_cached_tokens=script.cached,
+                queued_s=0.25 if is_first else None,
             )
+            is_first = False
             if reason is not None:
                 return
         if script.dies is not None:
             raise EngineDeadError(script.dies)
         await asyncio.Event().wait()  # a script without an end: the engine goes quiet
+
+    def _scores(self, request: EngineRequest, script: Script):
+        if request.sampling.prompt_logprobs is None:
+            return
+        entries = [None, *(self._logprobs(script, token_id) for token_id in request.prompt_ids[1:])]
+        for at in range(0, len(entries), script.scored):
+            ends = at + script.scored >= len(entries) and request.sampling.max_tokens == 0
+            yield EngineOutput(
+                request_id=request.request_id,
+                prompt_logprobs=entries[at : at + script.scored],
+                finish_reason="length" if ends else None,
+                queued_s=None if at else 0.25,
+            )
 
     def _logprobs(self, script: Script, token_id: int) -> TokenLogprobs:
         return TokenLogprobs(
@@ -93,9 +122,19 @@ class ScriptedEngine:
 
     async def stats(self) -> EngineStats:
         return EngineStats(
-            num_running=len(self.running), num_waiting=0, num_blocks=8, num_free_blocks=8, block_tokens=16,
-            capacity_tokens=128, num_steps=0, num_preemptions=0, prompt_tokens=0, generated_tokens=0,
-        )  # fmt: skip
+            **{
+                **dict.fromkeys(EngineStats.__struct_fields__, 0),
+                "num_running": len(self.running),
+                "capacity_tokens": 128,
+            }
+        )
+
+    async def reset_cache(self) -> bool:
+        return not self.running
+
+    async def control(self, name: str, **args):
+        await asyncio.sleep(0)
+        self.controls.append((name, args))
 
     async def health(self) -> EngineHealth:
         return EngineHealth(ready=not self.is_closed)
@@ -117,7 +156,8 @@ def scripted_engine() -> type[ScriptedEngine]:
 @pytest.fixture
 def limits() -> Limits:
     return Limits(
-        max_body_bytes=2**20, max_n=8, max_logprobs=5, max_stop=4, max_logit_bias=3, max_prompts=4
+        max_body_bytes=2**20, max_n=8, max_logprobs=5, max_stop=4, max_logit_bias=3, max_prompts=4, max_bad_words=3,
+        max_json_depth=100,
     )  # fmt: skip
 
 

@@ -9,7 +9,8 @@ from infer.config.sections import InferConfig
 from infer.plugins.discovery import PluginIndex, PluginRecord
 from infer.plugins.pluginset import PinnedPlugin, PluginSet
 from infer.service.assemble import generation_defaults, open_services
-from infer_api.errors import ConfigError, ModelError, RequestError
+from infer_api.errors import ConfigError, ModelError, PluginError, RequestError
+from infer_api.hooks import hookimpl
 from infer_api.requests import SamplingParams
 from infer_api.tokenizers import TokenizerSource
 from infer_tokenizer_json.tokenizer import JsonTokenizer
@@ -202,3 +203,37 @@ def test_an_alias_recommends_what_the_checkpoint_leaves_open(byte_level, source_
     source = source_of(byte_level, generation={"top_p": 0.5})
     assert generation_defaults(source, {"temperature": 0.2, "top_p": 0.9}) == {"temperature": 0.2, "top_p": 0.5}
     assert generation_defaults(source_of(byte_level), {"temperature": 0.2}) == {"temperature": 0.2}
+
+
+class Watcher:
+    """Hooks of a routes plugin, added once it has its services."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple] = []
+
+    @hookimpl
+    def infer_request_finished(self, finish_reason, record) -> None:
+        self.heard.append((finish_reason, record.num_generated_tokens))
+
+    @hookimpl
+    def infer_response_sent(self, route, status) -> None:
+        self.heard.append((route, status))
+
+
+async def test_hooks_that_are_added_later_hear_of_requests_and_answers(started) -> None:
+    watcher = Watcher()
+    async with open_services(TINY, INDEX, start=started()) as services:
+        services.add_hooks(watcher, "acme-metrics")
+        rendered = services.renderer.text("a")
+        params = services.outputs.check([rendered], SamplingParams())
+        await services.outputs.collect(services.outputs.stream([rendered], params, request_id="r"))
+        services.tell("infer_response_sent", method="GET", route="/health", status=200, duration_s=0.1)
+        with pytest.raises(PluginError, match="acme-metrics"):
+            services.add_hooks(watcher, "acme-metrics")
+    assert watcher.heard == [("length", 1), ("/health", 200)]
+
+
+async def test_limits_are_those_of_the_configuration(started) -> None:
+    config = TINY.replace(server={"max_bad_words": 7, "max_json_depth": 9})
+    async with open_services(config, INDEX, start=started()) as services:
+        assert (services.limits.max_bad_words, services.limits.max_json_depth) == (7, 9)

@@ -11,7 +11,7 @@ from infer.service.llm import LLM
 from infer.service.renderer import TextRenderer
 from infer.text.chat_template import ChatTemplate
 from infer_api.errors import ConfigError, EngineDeadError, ModelError, RequestError
-from infer_api.requests import SamplingParams
+from infer_api.requests import RowError, SamplingParams
 from infer_api.services import Services
 
 TEMPLATE = "{% for m in messages %}{{ m.content }}{% endfor %}|"
@@ -82,6 +82,16 @@ def test_one_prompt_gives_one_completion_with_exact_ids(llm_of, answers, byte_to
     assert output.token_ids == tuple(byte_tokenizer.encode(" cat"))
     assert (output.finish_reason, output.stop_reason) == ("length", None)
     assert "".join(token.text for token in output.logprobs) == " cat"
+
+
+def test_a_prompt_may_be_scored_without_an_answer(llm_of, scripted_engine, script) -> None:
+    scoring = SamplingParams(prompt_logprobs=0, max_tokens=0)
+    scored, plain = llm_of(scripted_engine(script([]), script([[5]]))).generate(
+        [[40, 41], [42]], [scoring, SamplingParams()]
+    )
+    assert [(token.token_id, token.logprob) for token in scored.prompt_logprobs] == [(40, None), (41, -0.5)]
+    assert (scored.text, scored.outputs[0].token_ids) == ("", ())
+    assert plain.prompt_logprobs is None
 
 
 def test_many_prompts_keep_their_order(llm_of, answers) -> None:
@@ -156,7 +166,7 @@ def test_wrong_parameters_are_refused_before_anything_runs(llm_of, answers) -> N
 
 
 def test_a_failing_prompt_raises_and_ends_the_others(llm_of, scripted_engine, script) -> None:
-    engine = scripted_engine(script([[5]], end=None), script([[5], []], end="error", error="NaN"))
+    engine = scripted_engine(script([[5]], end=None), script([[5], []], end="error", error=RowError("NaN")))
     with pytest.raises(RequestError, match="NaN"):
         llm_of(engine).generate([[5], [6]])
     assert engine.running == set()

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from infer_api.errors import EngineDeadError, RequestError
-from infer_api.requests import SamplingParams
+from infer_api.requests import RowError, SamplingParams
 from infer_api.services import Finished, Rendered, TextDelta, Usage
 from infer_tokenizer_json.tokenizer import JsonTokenizer
 
@@ -243,7 +243,9 @@ async def test_a_client_may_use_one_id_twice_at_once(pipeline, scripted_engine, 
 async def test_an_engine_error_ends_the_request_with_500_and_aborts_its_other_choices(
     pipeline, scripted_engine, script, prompt
 ):
-    engine = scripted_engine(script([[5], [5], []], end="error", error="NaN in the scores"), script([[5]], end=None))
+    engine = scripted_engine(
+        script([[5], [5], []], end="error", error=RowError("NaN in the scores")), script([[5]], end=None)
+    )
     with pytest.raises(RequestError, match="NaN in the scores") as caught:
         await events_of(pipeline(engine), [prompt("x")], n=2)
     assert (caught.value.status, caught.value.code) == (500, "generation_failed")

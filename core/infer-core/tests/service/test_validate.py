@@ -181,3 +181,68 @@ def test_a_prompt_token_that_the_model_has_no_score_for_is_refused_before_the_en
 def test_stop_token_ids_that_are_no_list_are_refused(ids, card, limits, prompt) -> None:
     with pytest.raises(RequestError, match="stop_token_ids must be a list of token ids"):
         check_sampling(SamplingParams(stop_token_ids=ids), card, limits, [prompt("a")])
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "allowed"),
+    [
+        ("bad_words", (" ",), "not blank"),
+        ("bad_words", ("ok", ""), "not blank"),
+        ("bad_words", ("\t\n",), "not blank"),
+        ("bad_words", (5,), "not blank"),
+        ("bad_words", ("half \ud83d",), "surrogate"),
+        ("bad_words", ("a" * 1001,), "at most 1000"),
+        ("bad_words", ("a", "b", "c", "d"), "at most 3 (--server.max-bad-words)"),
+        ("bad_words", "word", "a list of strings"),
+        ("allowed_token_ids", (), "at least one"),
+        ("allowed_token_ids", (5, VOCAB), "from 0 to 299"),
+        ("allowed_token_ids", (-1,), "from 0 to 299"),
+        ("allowed_token_ids", (True,), "whole number"),
+        ("allowed_token_ids", "12", "a list of token ids"),
+        ("prompt_logprobs", 6, "from 0 to 5"),
+        ("prompt_logprobs", -1, "from 0 to 5"),
+        ("prompt_logprobs", True, "whole number"),
+        ("logprobs_mode", "cooked", "'raw' or 'processed'"),
+        ("logprobs_mode", ["raw"], "'raw' or 'processed'"),
+    ],
+)
+def test_restrictions_are_refused_by_name_with_what_is_allowed(check, field, value, allowed) -> None:
+    """B08 and B10."""
+    error = refused(check, **{field: value})
+    assert error.param == field
+    assert allowed in error.message
+
+
+def test_allowed_ids_are_in_order_and_each_once(check) -> None:
+    assert check(allowed_token_ids=[9, 2, 9, 5]).allowed_token_ids == (2, 5, 9)
+    assert check().allowed_token_ids is None
+
+
+def test_bad_words_are_kept_as_they_are(check) -> None:
+    assert check(bad_words=[" cat", "dog", "dog"]).bad_words == (" cat", "dog")
+
+
+def test_no_tokens_are_generated_only_where_one_prompt_is_scored(check) -> None:
+    """B16."""
+    assert refused(check, max_tokens=0).param == "max_tokens"
+    assert "prompt_logprobs" in refused(check, max_tokens=0).message
+    assert refused(check, max_tokens=0, prompt_logprobs=0, n=2).param == "n"
+    assert refused(check, max_tokens=0, prompt_logprobs=0, min_tokens=1).param == "min_tokens"
+    full = (Rendered((1,) * 64),)
+    assert check(prompts=full, max_tokens=0, prompt_logprobs=0).max_tokens == 0
+    error = refused(check, prompts=(Rendered((1,) * 65),), max_tokens=0, prompt_logprobs=0)
+    assert "at most 64" in error.message
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"priority": 2**31 + 1}, "priority"),
+        ({"priority": True}, "priority"),
+        ({"cache_salt": "x" * 257}, "cache_salt"),
+        ({"cache_salt": 5}, "cache_salt"),
+    ],
+)
+def test_priority_and_salt_of_a_prompt_are_bounded(check, fields, param) -> None:
+    assert refused(check, prompts=(Rendered((1,), **fields),)).param == param
+    assert check(prompts=(Rendered((1,), priority=-(2**31), cache_salt="x" * 256),)).n == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
@@ -27,6 +27,15 @@ def _first_wrong_bias(value: Any) -> Any:
     return value
 
 
+def _first_wrong_processor(value: Any) -> Any:
+    """Refuse at the first processor whose parameters are no object, as for biases."""
+    for name, parameters in value.items() if isinstance(value, dict) else ():
+        if not isinstance(parameters, dict):
+            path = f"logits_processors.{name[:40]}"
+            raise RequestError(f"{path} must be an object of parameters", param=path, code="invalid_type")
+    return value
+
+
 _MAX_FLOAT = sys.float_info.max
 _STRING = {"type": "string"}
 _IDS = {"type": "array", "items": {"type": "integer"}}
@@ -40,6 +49,8 @@ Stop = Annotated[
 ]
 Bias = Annotated[dict[str, float], BeforeValidator(_first_wrong_bias)]
 Ids = Annotated[list[int], Field(fail_fast=True)]
+Strings = Annotated[list[str], Field(fail_fast=True)]
+Processors = Annotated[dict[str, dict[str, Any]], BeforeValidator(_first_wrong_processor)]
 Objects = Annotated[list[dict[str, Any]], Field(fail_fast=True)]
 
 
@@ -106,6 +117,20 @@ class SamplingBody(Body):
     """Leave special tokens out of the text (default true)."""
     seed: int | None = None
     """Same seed, same text."""
+    bad_words: Strings | None = None
+    """Text that must not appear in what is generated, in whatever tokens."""
+    allowed_token_ids: Ids | None = None
+    """Only these tokens are generated."""
+    prompt_logprobs: int | None = None
+    """Report each token of the prompt and this many alternatives; with `max_tokens` 0 nothing is generated."""
+    logprobs_mode: Literal["raw", "processed"] | None = None
+    """Report what the model said ("raw", the default), or what was drawn from ("processed")."""
+    priority: int | None = None
+    """Lower runs first, where the server's scheduling policy heeds it."""
+    cache_salt: str | None = None
+    """Cached prompts are shared only among requests with the same salt."""
+    logits_processors: Processors | None = None
+    """Logits processor → its parameters. With OpenAI's client: `extra_body={"logits_processors": {…}}`."""
 
 
 class CompletionBody(SamplingBody):

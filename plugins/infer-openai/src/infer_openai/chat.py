@@ -15,10 +15,13 @@ from infer_api.errors import RequestError
 from infer_api.requests import SamplingParams
 from infer_api.services import ModelCard, Rendered, Services
 from infer_openai.answer import answer
+from infer_openai.asking import client_id, placed
 from infer_openai.bodies import ChatBody
 from infer_openai.conversation import read_messages, read_tools
+from infer_openai.describing import described, responses
 from infer_openai.envelope import Head
 from infer_openai.rendering import rendered
+from infer_openai.replies import ChatReply
 from infer_openai.sampling import chat_sampling, wants_usage
 from infer_openai.served import get_card
 from infer_openai.shapes import ChatShape
@@ -30,11 +33,13 @@ def chat_router(services: Services) -> APIRouter:
     """The route, over `services`."""
     router = APIRouter(tags=["chat"])
 
-    @router.post("/v1/chat/completions", response_model=None)
     async def chat_completions(body: ChatBody, request: Request) -> Response:
         """Answer a conversation."""
         return await _chat(services, body, request)
 
+    chat_completions.__annotations__["body"] = described(ChatBody, services.processors)
+    answers = responses(ChatReply, streams=True)
+    router.post("/v1/chat/completions", response_model=None, responses=answers)(chat_completions)
     return router
 
 
@@ -43,12 +48,12 @@ async def _chat(services: Services, body: ChatBody, request: Request) -> Respons
     with_usage = wants_usage(body)
     asked = chat_sampling(body, card, services.limits)
     _check_count(body, card)
-    prompt = await rendered(request, lambda: _render(services, body))
+    (prompt,) = placed([await rendered(request, lambda: _render(services, body))], body)
     sampling = _checked(services, prompt, asked, body)
     reply_id = f"chatcmpl-{uuid4().hex}"
     head = Head(reply_id, int(time.time()), body.model or card.id, services.fingerprint)
-    events = services.outputs.stream([prompt], sampling, request_id=reply_id)
-    shape = ChatShape(head, with_usage=with_usage, with_logprobs=body.logprobs)
+    events = services.outputs.stream([prompt], sampling, request_id=reply_id, client_id=client_id(request))
+    shape = ChatShape(head, with_usage=with_usage, with_logprobs=body.logprobs, num_prompt_top=body.prompt_logprobs)
     return await answer(request, services.outputs, events, shape, stream=body.stream)
 
 

@@ -4,17 +4,31 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from infer_api.services import LOGPROB_FLOOR, TokenText
 
-__all__ = ["LegacyLogprobs", "chat_logprobs"]
+__all__ = ["LegacyLogprobs", "chat_logprobs", "prompt_logprobs", "with_fewer"]
 
 
 def chat_logprobs(tokens: Sequence[TokenText]) -> dict[str, Any]:
     """`{"content": [{token, bytes, logprob, top_logprobs}], "refusal": null}`."""
     content = [{**_entry(token), "top_logprobs": [_entry(other) for other in token.top]} for token in tokens]
     return {"content": content, "refusal": None}
+
+
+def prompt_logprobs(tokens: Sequence[TokenText], num_top: int) -> list[dict[str, Any] | None]:
+    """One entry per token of the prompt: token id → logprob, rank and text, of the most likely tokens and its own.
+
+    None for the first token. `rank` counts from 1, and is None beyond the most likely tokens.
+    """
+    return [None if token.logprob is None else _by_id(token, num_top) for token in tokens]
+
+
+def with_fewer(tokens: Sequence[TokenText], num_top: int) -> tuple[TokenText, ...]:
+    """`tokens` with at most `num_top` alternatives each."""
+    return tuple(replace(token, top=token.top[:num_top]) for token in tokens)
 
 
 class LegacyLogprobs:
@@ -67,11 +81,23 @@ def _is_broken(data: bytes, decoded: str) -> bool:
     return len(data) > 1 and bool(decoded) and data.decode("utf-8", "replace") != data.decode("utf-8", "ignore")
 
 
-def _by_text(token: TokenText) -> dict[str, float]:
+def _by_text(token: TokenText) -> dict[str, float] | None:
     """Alternatives and the token itself. Two tokens may have one text (halves of characters): the likelier stays."""
+    if token.logprob is None:
+        return None
     scores: dict[str, float] = {}
     for each in (*token.top, token):
-        scores[each.text] = max(scores.get(each.text, LOGPROB_FLOOR), _floored(each.logprob))
+        if (logprob := _floored(each.logprob)) is not None:
+            scores[each.text] = max(scores.get(each.text, LOGPROB_FLOOR), logprob)
+    return scores
+
+
+def _by_id(token: TokenText, num_top: int) -> dict[str, Any]:
+    ranked = [*enumerate(token.top[:num_top], start=1), (None, token)]
+    scores: dict[str, Any] = {}
+    for rank, each in ranked:
+        entry = {"logprob": _floored(each.logprob), "rank": rank, "decoded_token": each.text}
+        scores.setdefault(str(each.token_id), entry)
     return scores
 
 
@@ -79,5 +105,6 @@ def _entry(token: TokenText) -> dict[str, Any]:
     return {"token": token.text, "logprob": _floored(token.logprob), "bytes": list(token.bytes)}
 
 
-def _floored(logprob: float) -> float:
-    return logprob if logprob > LOGPROB_FLOOR else LOGPROB_FLOOR  # written so that NaN is floored, too
+def _floored(logprob: float | None) -> float | None:
+    """None is the first token of a prompt. Written so that NaN is floored, too."""
+    return logprob if logprob is None or logprob > LOGPROB_FLOOR else LOGPROB_FLOOR

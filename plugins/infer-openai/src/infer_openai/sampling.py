@@ -24,18 +24,13 @@ def completion_sampling(body: CompletionBody, card: ModelCard, prompts: Sequence
             param="best_of",
             code="unsupported_parameter",
         )
-    if body.echo and body.logprobs is not None:
-        raise RequestError(
-            "logprobs of a prompt are not supported: send echo or logprobs",
-            param="echo",
-            code="unsupported_parameter",
-        )
     max_tokens = body.max_tokens
     if "max_tokens" not in body.model_fields_set:
         # OpenAI's default, whatever the checkpoint says; nobody asked for it, so it must not be what does not fit.
         longest = max((len(prompt.prompt_ids) for prompt in prompts), default=0)
         max_tokens = max(1, min(max_tokens, card.max_model_len - longest))
-    return _params(body, card, max_tokens=max_tokens, logprobs=body.logprobs)
+    settled = {"prompt_logprobs": scores} if (scores := _prompt_scores(body)) is not None else {}
+    return _params(body, card, max_tokens=max_tokens, logprobs=body.logprobs, **settled)
 
 
 def chat_sampling(body: ChatBody, card: ModelCard, limits: Limits) -> SamplingParams:
@@ -61,6 +56,14 @@ def wants_usage(body: SamplingBody) -> bool:
     return body.stream_options.include_usage
 
 
+def _prompt_scores(body: CompletionBody) -> int | None:
+    """Alternatives for each token of the prompt: an echo with logprobs reports them, too."""
+    asked = [body.prompt_logprobs, body.logprobs if body.echo else None]
+    if body.echo and body.max_tokens == 0:
+        asked.append(0)  # only the prompt comes back, which an engine does for nothing but its scores
+    return max((count for count in asked if count is not None), default=None)
+
+
 def _length(body: ChatBody) -> dict[str, int]:
     lengths = {value for value in (body.max_tokens, body.max_completion_tokens) if value is not None}
     if len(lengths) > 1:
@@ -73,6 +76,8 @@ def _length(body: ChatBody) -> dict[str, int]:
 def _params(body: SamplingBody, card: ModelCard, **settled: Any) -> SamplingParams:
     defaults = {name: value for name, value in card.defaults.items() if name in _FIELDS}
     asked = {name: _plain(name, getattr(body, name)) for name in body.model_fields_set & _FIELDS}
+    if body.logits_processors is not None:
+        asked["processors"] = body.logits_processors
     return SamplingParams(**{**defaults, **asked, **settled})
 
 

@@ -30,9 +30,7 @@ IRRELEVANT = frozenset(
 
 UNSUPPORTED: Mapping[str, tuple[Any, ...]] = {
     "add_generation_prompt": (True,),
-    "allowed_token_ids": (),
     "audio": (),
-    "bad_words": ([],),
     "best_of": (),
     "chat_template": (),
     "continue_final_message": (False,),
@@ -46,10 +44,7 @@ UNSUPPORTED: Mapping[str, tuple[Any, ...]] = {
     "guided_json": (),
     "guided_regex": (),
     "length_penalty": (1.0,),
-    "logits_processors": ([],),
     "modalities": (["text"],),
-    "priority": (0,),
-    "prompt_logprobs": (),
     "reasoning_effort": (),
     "response_format": ({"type": "text"},),
     "spaces_between_special_tokens": (True,),

@@ -10,6 +10,8 @@ from fastapi import APIRouter
 
 from infer_api.errors import RequestError
 from infer_api.services import ModelCard, Services
+from infer_openai.describing import responses
+from infer_openai.replies import ModelReply, ModelsReply
 
 __all__ = ["get_card", "models_router"]
 
@@ -31,13 +33,13 @@ def models_router(services: Services) -> APIRouter:
     """`/v1/models` and `/v1/models/{id}`."""
     router = APIRouter(tags=["models"])
 
-    @router.get("/v1/models")
+    @router.get("/v1/models", response_model=None, responses=responses(ModelsReply))
     async def models() -> dict[str, Any]:
         """Every name that requests may use."""
         data = [_entry(card, name) for card in services.models for name in (card.id, *card.aliases)]
         return {"object": "list", "data": data}
 
-    @router.get("/v1/models/{model_id:path}")
+    @router.get("/v1/models/{model_id:path}", response_model=None, responses=responses(ModelReply))
     async def model(model_id: str) -> dict[str, Any]:
         """One model by name."""
         return _entry(get_card(services.models, model_id), model_id)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any, Protocol
 
-from infer_api.services import Choice, Event, Finished, Reply, TextDelta, Usage
+from infer_api.services import Choice, Event, Finished, PromptScored, Reply, TextDelta, Usage
 from infer_openai.envelope import Envelope, Head, encode
-from infer_openai.logprobs import LegacyLogprobs, chat_logprobs
+from infer_openai.logprobs import LegacyLogprobs, chat_logprobs, prompt_logprobs
 
 __all__ = ["ChatShape", "CompletionShape", "Shape"]
 
@@ -25,11 +25,12 @@ class Shape(Protocol):
 
 
 class ChatShape:
-    """`chat.completion` and its chunks."""
+    """`chat.completion` and its chunks. `num_prompt_top` alternatives are reported for tokens of the prompt, if any."""
 
-    def __init__(self, head: Head, *, with_usage: bool, with_logprobs: bool) -> None:
+    def __init__(self, head: Head, *, with_usage: bool, with_logprobs: bool, num_prompt_top: int | None = None) -> None:
         self._envelope = Envelope(head, "chat.completion", "chat.completion.chunk", with_usage=with_usage)
         self._with_logprobs = with_logprobs
+        self._num_prompt_top = num_prompt_top
         self._begun: set[int] = set()
 
     def whole(self, reply: Reply) -> bytes:
@@ -39,6 +40,8 @@ class ChatShape:
         if isinstance(event, Usage):
             return self._envelope.usage_chunk(event)
         start = self._start(event.index)
+        if isinstance(event, PromptScored):
+            return start + _scored_chunk(self._envelope, event, b'"delta":{}', self._num_prompt_top)
         if isinstance(event, Finished):
             return start + self._envelope.last_chunk(event.index, b'"delta":{}', event.reason, event.stop_reason)
         if not event.text and not event.tokens:
@@ -59,15 +62,17 @@ class ChatShape:
             "logprobs": chat_logprobs(choice.tokens) if self._with_logprobs else None,
             "finish_reason": choice.finish_reason,
             "stop_reason": choice.stop_reason,
+            **_scores(choice, self._num_prompt_top),
         }
 
 
 class CompletionShape:
-    """`text_completion`, whole and in chunks of the same name."""
+    """`text_completion`, whole and in chunks of the same name; arguments as for `ChatShape`."""
 
-    def __init__(self, head: Head, *, with_usage: bool, with_logprobs: bool) -> None:
+    def __init__(self, head: Head, *, with_usage: bool, with_logprobs: bool, num_prompt_top: int | None = None) -> None:
         self._envelope = Envelope(head, "text_completion", "text_completion", with_usage=with_usage)
         self._with_logprobs = with_logprobs
+        self._num_prompt_top = num_prompt_top
         self._reports: defaultdict[int, LegacyLogprobs] = defaultdict(LegacyLogprobs)
 
     def whole(self, reply: Reply) -> bytes:
@@ -76,6 +81,8 @@ class CompletionShape:
     def chunk(self, event: Event) -> bytes:
         if isinstance(event, Usage):
             return self._envelope.usage_chunk(event)
+        if isinstance(event, PromptScored):
+            return _scored_chunk(self._envelope, event, b'"text":""', self._num_prompt_top)
         if isinstance(event, Finished):
             return self._envelope.last_chunk(event.index, b'"text":""', event.reason, event.stop_reason)
         if not event.text and not event.tokens:
@@ -89,7 +96,21 @@ class CompletionShape:
             "logprobs": self._report(choice),
             "finish_reason": choice.finish_reason,
             "stop_reason": choice.stop_reason,
+            **_scores(choice, self._num_prompt_top),
         }
 
     def _report(self, of: TextDelta | Choice) -> dict[str, Any] | None:
         return self._reports[of.index].part(of.tokens, of.text) if self._with_logprobs else None
+
+
+def _scores(choice: Choice, num_top: int | None) -> dict[str, Any]:
+    if num_top is None or choice.prompt_tokens is None:
+        return {}
+    return {"prompt_logprobs": prompt_logprobs(choice.prompt_tokens, num_top)}
+
+
+def _scored_chunk(envelope: Envelope, event: PromptScored, content: bytes, num_top: int | None) -> bytes:
+    if num_top is None:
+        return b""
+    scores = encode(prompt_logprobs(event.tokens, num_top))
+    return envelope.chunk(event.index, b'%b,"prompt_logprobs":%b' % (content, scores))

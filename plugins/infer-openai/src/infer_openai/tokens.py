@@ -13,8 +13,10 @@ from infer_api.services import Rendered, Services
 from infer_openai.bodies import DetokenizeBody, TokenizeBody
 from infer_openai.chat import render_chat
 from infer_openai.conversation import read_tools
+from infer_openai.describing import responses
 from infer_openai.envelope import encode
 from infer_openai.rendering import rendered
+from infer_openai.replies import DetokenizeReply, TokenizeReply
 from infer_openai.served import get_card
 
 __all__ = ["tokens_router"]
@@ -24,14 +26,14 @@ def tokens_router(services: Services) -> APIRouter:
     """Both routes, over `services`."""
     router = APIRouter(tags=["tokens"])
 
-    @router.post("/tokenize", response_model=None)
+    @router.post("/tokenize", response_model=None, responses=responses(TokenizeReply))
     async def tokenize(body: TokenizeBody, request: Request) -> Response:
         """Token ids of a text or of a conversation, as a completion would see them."""
         card = get_card(services.models, body.model)
         reply = await rendered(request, lambda: _tokenized(services, body, card.max_model_len))
         return Response(reply, media_type="application/json")
 
-    @router.post("/detokenize", response_model=None)
+    @router.post("/detokenize", response_model=None, responses=responses(DetokenizeReply))
     async def detokenize(body: DetokenizeBody, request: Request) -> Response:
         """The text of token ids."""
         get_card(services.models, body.model)

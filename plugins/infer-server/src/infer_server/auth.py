@@ -14,7 +14,7 @@ OPEN_PATHS = frozenset({"/health", "/ready"})
 
 _REFUSED = Failure(
     401,
-    "a valid API key is needed: send the header 'Authorization: Bearer KEY'",
+    "a valid API key is needed: send the header 'Authorization: Bearer KEY' or 'X-Api-Key: KEY'",
     "invalid_api_key",
     headers={"WWW-Authenticate": "Bearer"},
 )
@@ -28,8 +28,13 @@ class AuthMiddleware:
         self._guard = guard
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_open = scope["type"] != "http" or scope["path"] in OPEN_PATHS
-        if is_open or self._guard.allows(Headers(scope=scope).get("authorization")):
+        if scope["type"] != "http" or scope["path"] in OPEN_PATHS or self._allows(Headers(scope=scope)):
             await self._app(scope, receive, send)
         else:
             await error_response(_REFUSED)(scope, receive, send)
+
+    def _allows(self, headers: Headers) -> bool:
+        key = headers.get("x-api-key")  # some clients send both, and one of the two empty or a dummy
+        return self._guard.allows(headers.get("authorization")) or (
+            key is not None and self._guard.allows(f"Bearer {key}")
+        )

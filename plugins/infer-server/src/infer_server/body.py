@@ -9,7 +9,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from infer_api.errors import RequestError
-from infer_server.errors import describe, error_response
+from infer_server.errors import Failure, describe, error_response
 from infer_server.json_check import check_json
 
 __all__ = ["BodyMiddleware"]
@@ -20,15 +20,18 @@ _WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 
 
 class BodyMiddleware:
-    """Reads the body up to `max_bytes`, checks it and replays it to the app.
+    """Reads the body up to `max_bytes` within `timeout_s`, checks it and replays it to the app.
 
-    Refuses with 413 what is too large, with 415 what is compressed or not declared as JSON, with 400 what is
-    no JSON. An empty body passes: whether one is needed is the route's business.
+    Refuses with 408 what is late, with 413 what is too large, with 415 what is compressed or not declared as JSON,
+    with 400 what is no JSON or nested deeper than `max_depth`. An empty body passes: whether one is needed is the
+    route's business.
     """
 
-    def __init__(self, app: ASGIApp, max_bytes: int) -> None:
+    def __init__(self, app: ASGIApp, max_bytes: int, max_depth: int, timeout_s: float) -> None:
         self._app = app
         self._max_bytes = max_bytes
+        self._max_depth = max_depth
+        self._timeout_s = timeout_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] not in _WITH_BODY:
@@ -38,6 +41,8 @@ class BodyMiddleware:
             body = await self._checked_body(Headers(scope=scope), receive)
         except RequestError as error:
             await error_response(describe(error))(scope, receive, send)
+        except TimeoutError:
+            await error_response(self._late())(scope, receive, send)
         except ClientDisconnect:
             return
         else:
@@ -53,13 +58,14 @@ class BodyMiddleware:
         length = headers.get("content-length", "")
         if length.isdecimal() and int(length) > self._max_bytes:
             raise self._too_large()
-        body = await self._read(receive)
+        async with asyncio.timeout(self._timeout_s):
+            body = await self._read(receive)
         if body:
             _check_type(headers.get("content-type"))
             if len(body) < _LONG_BYTES:
-                check_json(body)
+                check_json(body, self._max_depth)
             else:
-                await asyncio.to_thread(check_json, body)
+                await asyncio.to_thread(check_json, body, self._max_depth)
         return body
 
     async def _read(self, receive: Receive) -> bytes:
@@ -76,6 +82,11 @@ class BodyMiddleware:
                 raise self._too_large()
             more = message.get("more_body", False)
         return b"".join(parts)
+
+    def _late(self) -> Failure:
+        most = f"{self._timeout_s:g} s (server.body_timeout_s)"
+        # The rest of the body may be on its way: what comes next on this connection is no request.
+        return Failure(408, f"the body did not arrive within {most}", "body_timeout", headers={"Connection": "close"})
 
     def _too_large(self) -> RequestError:
         return RequestError(

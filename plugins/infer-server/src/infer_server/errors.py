@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -35,7 +36,9 @@ class Failure:
 
 
 def _request_error(error: RequestError) -> Failure:
-    return Failure(error.status, error.message, error.code, error.param)
+    wait_s = error.retry_after_s
+    headers = {} if wait_s is None else {"Retry-After": str(max(1, math.ceil(wait_s)))}
+    return Failure(error.status, error.message, error.code, error.param, headers)
 
 
 def _engine_dead(error: EngineDeadError) -> Failure:
@@ -79,7 +82,7 @@ def describe(error: Exception) -> Failure:
 
 
 def error_response(failure: Failure) -> Response:
-    """The JSON reply for a failure."""
+    """The JSON reply for a failure. Every 503 says when to come back."""
     body = {
         "error": {
             "message": failure.message,
@@ -90,7 +93,8 @@ def error_response(failure: Failure) -> Response:
     }
     # ASCII escapes: whatever a client managed to put into a message can be encoded.
     content = json.dumps(body, ensure_ascii=True).encode("ascii")
-    return Response(content, failure.status, dict(failure.headers), media_type="application/json")
+    headers = {**({"Retry-After": "1"} if failure.status == 503 else {}), **failure.headers}
+    return Response(content, failure.status, headers, media_type="application/json")
 
 
 def add_error_handlers(app: FastAPI) -> None:
@@ -107,7 +111,8 @@ def add_error_handlers(app: FastAPI) -> None:
 
     async def unexpected(request: Request, error: Exception) -> Response:
         request_id = request.scope.get("state", {}).get("request_id", "")
-        _log.error("request %s failed: %s: %s", request_id, type(error).__name__, error)
+        extra = {"request_id": request_id}
+        _log.error("request %s failed: %s: %s", request_id, type(error).__name__, error, extra=extra)
         response = error_response(describe(error))
         # This handler runs outside of the middleware that echoes the id.
         response.headers["X-Request-Id"] = request_id

@@ -8,20 +8,25 @@ from typing import Any
 
 from infer_api.errors import RequestError
 
-__all__ = ["MAX_DEPTH", "check_json"]
-
-MAX_DEPTH = 100
-"""Deepest nesting of arrays and objects."""
+__all__ = ["check_json"]
 
 _STRING_OR_BRACKET = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{}]')
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
-def check_json(body: bytes) -> None:
-    """Raise RequestError (400) unless `body` is one strict JSON text that can be echoed as UTF-8."""
-    value = _parsed(body)
-    if body.count(b"[") + body.count(b"{") > MAX_DEPTH and _is_too_deep(body):
-        raise _refusal(f"arrays and objects are nested deeper than {MAX_DEPTH} levels")
+def check_json(body: bytes, max_depth: int) -> None:
+    """Raise RequestError (400) unless `body` is one strict JSON text that can be echoed as UTF-8.
+
+    `max_depth` bounds the nesting of arrays and objects.
+    """
+    too_deep = _refusal(f"arrays and objects are nested deeper than {max_depth} levels (server.max_json_depth)")
+    try:
+        value = _parsed(body)
+    except RecursionError as error:
+        raise too_deep from error
+    # After the parser, since an open string would make this search quadratic.
+    if body.count(b"[") + body.count(b"{") > max_depth and _is_too_deep(body, max_depth):
+        raise too_deep
     if _SURROGATE_ESCAPE.search(body) and not _is_encodable(value):
         raise _refusal("a string holds half of a surrogate pair (\\ud800 to \\udfff), which is no character")
 
@@ -33,8 +38,6 @@ def _parsed(body: bytes) -> Any:
         return json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
     except UnicodeDecodeError as error:
         raise _refusal(f"byte {error.start} is not valid UTF-8") from error
-    except RecursionError as error:
-        raise _refusal(f"arrays and objects are nested deeper than {MAX_DEPTH} levels") from error
     except ValueError as error:
         raise _refusal(str(error)) from error
 
@@ -56,13 +59,13 @@ def _no_constant(word: str) -> Any:
     raise ValueError(f"{word} is no JSON value")
 
 
-def _is_too_deep(body: bytes) -> bool:
+def _is_too_deep(body: bytes, max_depth: int) -> bool:
     depth = 0
     for match in _STRING_OR_BRACKET.finditer(body):
         first = body[match.start()]
         if first in b"[{":
             depth += 1
-            if depth > MAX_DEPTH:
+            if depth > max_depth:
                 return True
         elif first in b"]}":
             depth -= 1

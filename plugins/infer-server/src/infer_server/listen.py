@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import errno
+import logging
+import resource
 import socket
 
 from infer_api.errors import ConfigError
 
-__all__ = ["open_socket", "url_of"]
+__all__ = ["allow_connections", "open_socket", "url_of"]
+
+_log = logging.getLogger(__name__)
+_OTHER_FILES = 256
+"""What a server has open beside its connections: model files, the engine's sockets, libraries."""
 
 
 def open_socket(host: str, port: int) -> socket.socket:
@@ -37,8 +43,20 @@ def _explain(host: str, port: int, error: OSError) -> str:
     return f"cannot listen on {host} port {port}: {error.strerror}; change --host or --port"
 
 
-def url_of(listener: socket.socket) -> str:
+def allow_connections(count: int) -> None:
+    """Let this process have `count` connections open, as far as the system permits. Warns where it does not."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count + _OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+        if allowed < wanted:
+            advice = f"raise it (ulimit -n {wanted}), or lower --server.max-connections"
+            _log.warning("only %d files may be open, too few for %d connections: %s", allowed, count, advice)
+
+
+def url_of(listener: socket.socket, scheme: str = "http") -> str:
     """The address to type on this machine, such as http://127.0.0.1:8000."""
     host, port = listener.getsockname()[:2]
     here = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-    return f"http://[{here}]:{port}" if ":" in here else f"http://{here}:{port}"
+    return f"{scheme}://[{here}]:{port}" if ":" in here else f"{scheme}://{here}:{port}"

@@ -14,5 +14,5 @@ SERVE = CommandPlugin(
         arguments=(("model?", "a folder, a file, an alias, or a name such as pypi:NAME or a hub id (default: auto)"),),
         takes_config=True,
     ),
-    requires=Requires(modules=("fastapi", "uvicorn")),
+    requires=Requires(modules=("fastapi", "httptools", "uvicorn")),
 )

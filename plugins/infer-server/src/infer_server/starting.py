@@ -31,7 +31,7 @@ class StartingApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._app is not None:
-            # uvicorn cancels what outlasts its time to end; the app has answered then, and no traceback is needed.
+            # What outlasts the time to end is cancelled; the app has answered then, and no traceback is needed.
             with contextlib.suppress(asyncio.CancelledError):
                 await self._app(scope, receive, send)
         elif scope["type"] == "http":
@@ -42,5 +42,5 @@ def _reply_while_loading(path: str) -> Response:
     if path == "/health":
         return JSONResponse({"status": "ok"})
     if path == "/ready":
-        return JSONResponse({"ready": False, "reason": _LOADING}, 503)
-    return error_response(Failure(503, _LOADING, "model_loading", headers={"Retry-After": "1"}))
+        return JSONResponse({"ready": False, "reason": _LOADING}, 503, {"Retry-After": "1"})
+    return error_response(Failure(503, _LOADING, "model_loading"))

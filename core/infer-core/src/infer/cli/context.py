@@ -105,8 +105,9 @@ def open_context(invocation: Invocation, *, quiet: bool = False) -> Context:
     """
     effective = invocation.effective()
     said = effective.source("observability.log_level") != "default"
-    level = effective.config.observability.log_level if said or not quiet else "warning"
-    set_up_logging(level, {record.package for record in invocation.index.records()})
+    observability = effective.config.observability
+    level = observability.log_level if said or not quiet else "warning"
+    set_up_logging(level, {record.package for record in invocation.index.records()}, observability.log_format)
     return Context(effective.config, invocation.index)
 
 

@@ -89,7 +89,7 @@ class _Page:
 
     def group(self, group: Group) -> list[str]:
         """The group's options, then the installed plugins of its kind with what they support and their options."""
-        lines = [f"{group.title}: {group.doc}"]
+        lines = paragraph(f"{group.title}: {group.doc}", 0, self.width)
         for option in group.options:
             lines += ["", *self._option(option)]
         if group.kind:
@@ -131,7 +131,7 @@ class _Page:
                 if _has(word, record.name, record.summary) or any(_mentions(option, word) for option in own):
                     found += ["", *self._plugin(group, record)]
             if found:
-                lines += [*([""] if lines else []), f"{group.title}: {group.doc}", *found]
+                lines += [*([""] if lines else []), *paragraph(f"{group.title}: {group.doc}", 0, self.width), *found]
         own_options = self.command.options if self.command else ()
         own_hits = [option for option in own_options if _mentions(option, word)]
         if own_hits:

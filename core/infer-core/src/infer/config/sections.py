@@ -27,6 +27,7 @@ __all__ = [
     "ExecutorConfig",
     "InferConfig",
     "LoadConfig",
+    "LogitsProcessorsConfig",
     "ModelConfig",
     "ObservabilityConfig",
     "OpsConfig",
@@ -101,15 +102,24 @@ class CacheConfig(Section):
     """Memory for the KV cache, in bytes or as '2GiB'. Unset: a fraction of free memory."""
     memory_fraction: Annotated[float | None, Field(gt=0, le=1), said("--gpu-memory-utilization")] = None
     """Share of free device memory that the KV cache takes. Unset: the platform's default."""
+    prefix_caching: Annotated[bool, said("--enable-prefix-caching", common=True)] = True
+    """Keep the KV of prompts and answers, and use it again where a later prompt begins alike."""
 
 
 class SchedulerConfig(Section):
     """Which requests run together."""
 
+    name: Annotated[str, said("--scheduling-policy", common=True)] = "auto"
+    """Policy plugin: who is admitted first, and who gives way when the KV cache is full."""
     max_num_seqs: Annotated[int, Field(gt=0), said("--max-num-seqs", common=True)] = 64
     """Most sequences in one step."""
     max_num_batched_tokens: Annotated[int, Field(gt=0), said("--max-num-batched-tokens", common=True)] = 2048
     """Most tokens in one step, prompt chunks and decoded tokens together."""
+    max_waiting: Annotated[int, Field(ge=0), said("--max-waiting", common=True)] = 4096
+    """Most sequences that wait for a place; further ones are refused with 503 and Retry-After."""
+    max_prefill_delay_ms: Annotated[float, Field(ge=0), said("--max-prefill-delay", common=True)] = 250.0
+    """Longest that one step may take for the sake of prompts while others are being answered, in milliseconds; prompts
+    are cut into chunks accordingly. 0: no bound but the tokens of a step."""
 
 
 class ParallelConfig(Section):
@@ -117,6 +127,16 @@ class ParallelConfig(Section):
 
     engine_process: Annotated[Literal["auto", "inline", "separate"], said("--engine-process")] = "auto"
     """Where the engine runs: in the serving process ('inline') or in one of its own ('separate')."""
+    on_engine_death: Annotated[Literal["exit", "restart"], said("--on-engine-death", common=True)] = "exit"
+    """When the engine stops by itself: end the server with a non-zero status, or start the engine again."""
+    engine_silence_s: Annotated[float, Field(gt=0), said()] = 2.0
+    """Seconds without a sign of life after which an engine in a process of its own counts as not ready."""
+    engine_kill_s: Annotated[float, Field(gt=0), said()] = 8.0
+    """Seconds without a sign of life after which such an engine counts as dead: it is killed, its requests fail."""
+    step_timeout_s: Annotated[float, Field(gt=0), said()] = 120.0
+    """Seconds that one step may take before the engine counts as stuck: not ready, and dead after twice as many."""
+    max_restarts: Annotated[int, Field(ge=0), said()] = 3
+    """Restarts within ten minutes after which the server ends instead of starting the engine once more."""
 
 
 class PlatformConfig(Section):
@@ -151,6 +171,13 @@ class OpsConfig(Section):
     """Compiled kernels; each call site takes the best offer."""
 
 
+class LogitsProcessorsConfig(Section):
+    """Code of plugins that changes scores before a token is drawn, for requests that ask for it."""
+
+    enabled: Annotated[tuple[str, ...], said()] = ("auto",)
+    """Processors that requests may use; 'auto' are ours and those of listed distributions."""
+
+
 class ExecutorConfig(Section):
     """Where workers live."""
 
@@ -167,6 +194,8 @@ class ObservabilityConfig(Section):
 
     log_level: Annotated[Literal["debug", "info", "warning", "error"], said("--log-level")] = "info"
     """Least severe messages that are logged to standard error."""
+    log_format: Annotated[Literal["text", "json"], said("--log-format")] = "text"
+    """How messages are written: for people, or one JSON object a line."""
 
 
 class ServerConfig(Section):
@@ -182,6 +211,30 @@ class ServerConfig(Section):
     """File with one more key a line."""
     allowed_origins: Annotated[tuple[str, ...], said("--allowed-origins")] = ()
     """Web origins whose pages may call the server from a browser ('*' = any)."""
+    docs: Annotated[bool, said("--docs")] = True
+    """Serve pages about the API at /docs, without anything from other hosts."""
+    tls_certificate: Annotated[str | None, said("--ssl-certfile")] = None
+    """File with the certificate chain (PEM); with it the server speaks HTTPS only."""
+    tls_key: Annotated[str | None, said("--ssl-keyfile")] = None
+    """File with the certificate's private key (PEM)."""
+    max_connections: Annotated[int, Field(gt=0), said()] = 4096
+    """Most open connections; further ones are closed at once."""
+    max_requests: Annotated[int, Field(gt=0), said("--max-concurrent-requests")] = 2048
+    """Most requests worked on at once; further ones are refused with 503 and Retry-After."""
+    header_timeout_s: Annotated[float, Field(gt=0), said()] = 10.0
+    """Seconds for the headers of a request to arrive, from the first byte (on a new connection: from its start)."""
+    body_timeout_s: Annotated[float, Field(gt=0), said()] = 30.0
+    """Seconds for the body of a request to arrive."""
+    idle_timeout_s: Annotated[float, Field(gt=0), said()] = 75.0
+    """Seconds that a connection may stay open between requests."""
+    write_timeout_s: Annotated[float, Field(gt=0), said()] = 60.0
+    """Seconds that a client may leave an answer unread before it is cut off."""
+    max_header_bytes: Annotated[Size, said()] = 64 * 2**10
+    """Largest request line and headers together."""
+    max_json_depth: Annotated[int, Field(gt=0, le=500), said()] = 100
+    """Deepest nesting of arrays and objects in a body."""
+    max_bad_words: Annotated[int, Field(ge=0), said()] = 128
+    """Most 'bad_words' of one request."""
     max_body_bytes: Annotated[Size, said()] = 16 * 2**20
     """Largest request body."""
     max_n: Annotated[int, Field(gt=0), said()] = 128
@@ -223,13 +276,14 @@ class InferConfig(Section):
     load: Annotated[LoadConfig, kind("loaders")] = LoadConfig()
     sources: Annotated[SourcesConfig, kind("model_sources")] = SourcesConfig()
     cache: CacheConfig = CacheConfig()
-    scheduler: SchedulerConfig = SchedulerConfig()
+    scheduler: Annotated[SchedulerConfig, kind("schedulers")] = SchedulerConfig()
     parallel: ParallelConfig = ParallelConfig()
     platform: Annotated[PlatformConfig, kind("platforms")] = PlatformConfig()
     attention: Annotated[AttentionConfig, kind("attention")] = AttentionConfig()
     quantization: Annotated[QuantizationConfig, kind("quantization")] = QuantizationConfig()
     tokenizer: Annotated[TokenizerConfig, kind("tokenizers")] = TokenizerConfig()
     ops: Annotated[OpsConfig, kind("ops")] = OpsConfig()
+    logits_processors: Annotated[LogitsProcessorsConfig, kind("logits_processors")] = LogitsProcessorsConfig()
     executor: Annotated[ExecutorConfig, kind("executors")] = ExecutorConfig()
     routes: Annotated[RoutesConfig, kind("routes")] = RoutesConfig()
     observability: ObservabilityConfig = ObservabilityConfig()

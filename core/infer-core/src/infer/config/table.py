@@ -117,7 +117,8 @@ class OptionTable:
         try:
             check_value(value, given.option.type, given.option.defs)
         except ValueError as error:
-            raise ConfigError(f"{path} (from {given.source}) {error}") from None
+            fault = "is of the wrong form" if given.option.secret else error
+            raise ConfigError(f"{path} (from {given.source}) {fault}") from None
         if given.option.secret and isinstance(value, list) and not value:
             raise ConfigError(f"{path} (from {given.source}) is empty; write a key, or leave it out to ask for none")
         group = self.schema.find_group(path.partition(".")[0])

@@ -11,6 +11,8 @@ from infer.engine.inline_client import InlineClient
 from infer.engine.plan import Decision, EnginePlan, plan_engine
 from infer.engine.process_client import ProcessClient
 from infer.engine.start import EngineFacts, EngineSpec, Progress
+from infer.engine.supervisor import StartableClient, Supervisor
+from infer.engine.vitals import Patience
 from infer.model.source import name_source
 from infer.plugins.discovery import PluginIndex
 from infer.plugins.pluginset import PluginSet
@@ -20,7 +22,7 @@ from infer_api.specs import ModelFacts
 from infer_api.tokenizers import Tokenizer, TokenizerSource
 
 if TYPE_CHECKING:
-    from infer.config.sections import InferConfig
+    from infer.config.sections import InferConfig, ParallelConfig
 
 __all__ = ["Decision", "EnginePlan", "StartedEngine", "plan_engine", "start_client"]
 
@@ -55,10 +57,15 @@ async def start_client(
         max_num_seqs=plan.worker.max_num_seqs,
         max_num_batched_tokens=plan.worker.max_num_batched_tokens,
         in_flight=plan.device.in_flight,
+        policy=plan.selections["schedulers"].winner.qualified,
+        prefix_caching=config.cache.prefix_caching,
+        max_waiting=config.scheduler.max_waiting,
+        max_prefill_delay_s=config.scheduler.max_prefill_delay_ms / 1000,
+        log_format=config.observability.log_format,
         log_level=logging.getLevelName(logging.getLogger("infer").getEffectiveLevel()),
     )
     is_inline = config.parallel.engine_process != "separate" if inline is None else inline
-    client = InlineClient() if is_inline else ProcessClient()
+    client = _client(config.parallel, is_inline)
     loaded = await client.start(spec, progress)
     return StartedEngine(
         client=client,
@@ -72,6 +79,14 @@ async def start_client(
         decisions=(*plan.decisions, *_bounded(plan, loaded)),
         recommended=getattr(name_source(config, index), "sampling", {}),
     )
+
+
+def _client(parallel: ParallelConfig, is_inline: bool) -> StartableClient:
+    kind = InlineClient if is_inline else ProcessClient
+    patience = Patience(parallel.engine_silence_s, parallel.engine_kill_s, parallel.step_timeout_s)
+    if parallel.on_engine_death == "exit":
+        return kind(patience)
+    return Supervisor(lambda on_death: kind(patience, on_death), parallel.max_restarts)
 
 
 def _bounded(plan: EnginePlan, loaded: EngineFacts) -> Iterator[Decision]:

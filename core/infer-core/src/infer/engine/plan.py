@@ -90,13 +90,22 @@ class _Planner:
 
     def pinned(self) -> PluginSet:
         winners = [selection.winner for selection in self.selections.values()]
-        return PluginSet.pin([*winners, *self.ops()], self.config.options)
+        return PluginSet.pin([*winners, *self.ops(), *self.processors()], self.config.options)
 
     def ops(self) -> list[PluginRecord]:
         """Every plugin that may offer ops, the best first; a call site takes the first offer that it gets."""
-        usable = [record for record in self.index.records("ops") if record.state != "failed"]
-        admitted = [one for one in usable if not self.index.is_third_party(one) or self.index.is_listed(one)]
-        return sorted(admitted, key=lambda record: -record.priority)
+        return sorted(self._admitted("ops"), key=lambda record: -record.priority)
+
+    def processors(self) -> list[PluginRecord]:
+        """Logits processors that requests may use: those named, and for 'auto' all that may be used unasked."""
+        kind, asked = "logits_processors", self.config.logits_processors.enabled
+        named = [self.index.get(kind, name) for name in asked if name != "auto"]
+        wanted = [*named, *(self._admitted(kind) if "auto" in asked else [])]
+        return list({record.qualified: record for record in wanted}.values())
+
+    def _admitted(self, kind: str) -> list[PluginRecord]:
+        usable = [record for record in self.index.records(kind) if record.state != "failed"]
+        return [one for one in usable if not self.index.is_third_party(one) or self.index.is_listed(one)]
 
     def decide(self, option: str, value: object, because: str) -> None:
         self.decisions.append(Decision(option, str(value), because))
@@ -127,6 +136,7 @@ def _plan(planner: _Planner, path: Path, checkpoint: Checkpoint) -> EnginePlan:
     if source is not None:
         planner.choose("tokenizers", config.tokenizer.name, fits_tokenizer(source.format))
     planner.choose("executors", config.executor.name, lambda record: None)
+    planner.choose("schedulers", config.scheduler.name, lambda record: None)
     worker = _worker_config(planner, path, dtype, max_len)
     return EnginePlan(
         config=config,
@@ -306,6 +316,7 @@ def _worker_config(planner: _Planner, path: Path, dtype: str, max_len: int) -> W
         quantization=chosen["quantization"],
         attention=chosen["attention"],
         ops=tuple(record.qualified for record in planner.ops()),
+        processors=tuple(record.qualified for record in planner.processors()),
         dtype=dtype,
         kv_dtype=dtype,
         block_tokens=config.cache.block_tokens,

@@ -1,7 +1,7 @@
 """The engine in a process of its own: its main function, and the messages it answers with.
 
-Commands come in and results go out as msgpack over two ZMQ sockets. The main thread steps the engine;
-an I/O thread fills its command queue, so that requests are taken in while a step runs.
+Commands come in and results go out as msgpack over ZMQ sockets. The main thread steps the engine; an I/O thread fills
+its command queue, so that requests are taken in while a step runs, and another one tells that the process is alive.
 """
 
 from __future__ import annotations
@@ -19,20 +19,19 @@ from pathlib import Path
 import msgspec
 import zmq
 
-from infer.engine.loop import Command, EngineLoop, Refused, Stop
+from infer.engine.loop import Answer, Command, EngineLoop, Failure, Refused, Stop
 from infer.engine.start import EngineSpec, load_engine
+from infer.engine.vitals import WorkClock
 from infer.observe.logs import set_up_logging
-from infer_api.errors import ConfigError, InferError, ModelError, PluginError
-from infer_api.requests import EngineOutput, EngineStats
+from infer_api.errors import InferError
+from infer_api.requests import EngineOutput
 
-__all__ = ["MENDABLE", "Failed", "Loading", "Outputs", "Ready", "Result", "StatsAnswer", "engine_main"]
+__all__ = ["Beat", "Failed", "Loading", "Outputs", "Ready", "Result", "engine_main"]
 
 _log = logging.getLogger(__name__)
 
 _LINGER_MS = 2000
-
-MENDABLE = (ConfigError, ModelError, PluginError)
-"""Errors of which a user can mend the cause: they, and plugins' own kinds of them, are raised as such by `start`."""
+_BEAT_INTERVAL_S = 0.5
 
 
 class Loading(msgspec.Struct, frozen=True, tag="loading"):
@@ -50,11 +49,16 @@ class Ready(msgspec.Struct, frozen=True, tag="ready"):
     capacity_tokens: int
 
 
-class Failed(msgspec.Struct, frozen=True, tag="failed"):
-    """The engine could not start, or has stopped. `kind` is the class in MENDABLE, else that of the error itself."""
+class Beat(msgspec.Struct, frozen=True, tag="beat"):
+    """A sign of life, sent twice a second, also while the model loads. `step_s`: how long the present step has run."""
 
-    kind: str
-    message: str
+    step_s: float
+
+
+class Failed(msgspec.Struct, frozen=True, tag="failed"):
+    """The engine could not start, or has stopped."""
+
+    failure: Failure
 
 
 class Outputs(msgspec.Struct, frozen=True, tag="outputs"):
@@ -63,14 +67,7 @@ class Outputs(msgspec.Struct, frozen=True, tag="outputs"):
     outputs: list[EngineOutput]
 
 
-class StatsAnswer(msgspec.Struct, frozen=True, tag="stats"):
-    """Answer to AskStats."""
-
-    ticket: int
-    stats: EngineStats
-
-
-Result = Loading | Ready | Failed | Outputs | StatsAnswer | Refused
+Result = Loading | Ready | Beat | Failed | Outputs | Answer | Refused
 
 
 class _SocketSink:
@@ -89,15 +86,38 @@ class _SocketSink:
     def refused(self, refused: Refused) -> None:
         self.send(refused)
 
-    def stats(self, ticket: int, stats: EngineStats) -> None:
-        self.send(StatsAnswer(ticket, stats))
+    def answer(self, answer: Answer) -> None:
+        self.send(answer)
+
+
+class _Pulse:
+    """The thread that sends beats, over a socket of its own: sockets of ZMQ belong to one thread."""
+
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], results_at: str) -> None:
+        self.loop: EngineLoop | None = None
+        self._stopped = threading.Event()
+        threading.Thread(target=self._run, args=(context, results_at), name="infer-pulse", daemon=True).start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def _run(self, context: zmq.Context[zmq.Socket[bytes]], results_at: str) -> None:
+        clock, encoder = WorkClock(_BEAT_INTERVAL_S), msgspec.msgpack.Encoder()
+        with context.socket(zmq.PUSH) as socket, contextlib.suppress(zmq.ContextTerminated):
+            socket.setsockopt(zmq.LINGER, 0)
+            socket.connect(results_at)
+            while True:
+                step_s = clock.tick(self.loop.work) if self.loop is not None else 0.0
+                socket.send(encoder.encode(Beat(step_s)))
+                if self._stopped.wait(_BEAT_INTERVAL_S):
+                    return
 
 
 def engine_main(spec: EngineSpec, commands_at: str, results_at: str) -> None:
     """Entry of the engine's process. Ends on Stop, or when the engine breaks (exit status 1)."""
     # Ctrl-C goes to the whole foreground group; the serving process decides when the engine ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    set_up_logging(spec.log_level, {entry["package"] for entry in spec.worker.plugins["entries"]})
+    set_up_logging(spec.log_level, {entry["package"] for entry in spec.worker.plugins["entries"]}, spec.log_format)
     threading.Thread(
         target=_end_with_parent, args=(commands_at, results_at), name="infer-parent-watch", daemon=True
     ).start()
@@ -105,10 +125,10 @@ def engine_main(spec: EngineSpec, commands_at: str, results_at: str) -> None:
     results = context.socket(zmq.PUSH)
     results.setsockopt(zmq.SNDHWM, 0)
     results.connect(results_at)
-    sink = _SocketSink(results)
+    sink, pulse = _SocketSink(results), _Pulse(context, results_at)
     try:
         engine, facts, executor = load_engine(spec, lambda what, done, total: sink.send(Loading(what, done, total)))
-        loop = EngineLoop(engine, sink)
+        loop = pulse.loop = EngineLoop(engine, executor, sink)
         reader = threading.Thread(target=_read, args=(context, commands_at, loop), name="infer-commands", daemon=True)
         reader.start()
         sink.send(Ready(facts.max_model_len, facts.capacity_tokens))
@@ -117,10 +137,10 @@ def engine_main(spec: EngineSpec, commands_at: str, results_at: str) -> None:
     except BaseException as error:
         if not isinstance(error, InferError):
             _log.exception("the engine has stopped")
-        kind = next((one for one in MENDABLE if isinstance(error, one)), type(error))
-        sink.send(Failed(kind.__name__, str(error)))
+        sink.send(Failed(Failure.of(error)))
         raise SystemExit(1) from error
     finally:
+        pulse.stop()
         # Only the end of the context waits until what was sent is out; it also ends the reader.
         results.close(linger=_LINGER_MS)
         context.term()

@@ -8,32 +8,39 @@ import shutil
 import tempfile
 from collections.abc import AsyncIterator, Sequence
 from multiprocessing.process import BaseProcess
+from typing import Any
 
 import msgspec
 import zmq
 import zmq.asyncio
 
-from infer.engine.loop import Abort, Command, Refused, Stop
-from infer.engine.process import MENDABLE, Failed, Loading, Outputs, Ready, Result, StatsAnswer, engine_main
-from infer.engine.router import OutputRouter
+from infer.engine.loop import Abort, Answer, AskStats, Command, Control, Refused, ResetCache, Stop, control_values
+from infer.engine.process import Beat, Failed, Loading, Outputs, Ready, Result, engine_main
+from infer.engine.router import OnDeath, OutputRouter
 from infer.engine.start import EngineFacts, EngineSpec, Progress
+from infer.engine.vitals import Patience, Vitals
 from infer_api.errors import ConfigError, EngineDeadError
 from infer_api.requests import EngineHealth, EngineOutput, EngineRequest, EngineStats
 
 __all__ = ["ProcessClient"]
 
 _STOP_LIMIT_S = 10.0
+_TICK_S = 0.25
+_LOADING_LENIENCY = 10.0
+"""Loading may be silent for longer: a mapped file on a slow disk holds up the whole interpreter."""
 
 
 class ProcessClient:
     """EngineClient whose engine is a spawned process; it dies with this one."""
 
-    def __init__(self) -> None:
-        self._router = OutputRouter()
+    def __init__(self, patience: Patience | None = None, on_death: OnDeath = lambda reason: reason) -> None:
+        self._router = OutputRouter(on_death)
+        self._vitals = Vitals(patience or Patience())
         self._context = zmq.asyncio.Context()
         self._commands: zmq.asyncio.Socket | None = None
         self._process: BaseProcess | None = None
         self._reader: asyncio.Task[None] | None = None
+        self._watcher: asyncio.Task[None] | None = None
         self._folder = ""
         self._encoder = msgspec.msgpack.Encoder()
         self._progress: Progress | None = None
@@ -74,35 +81,44 @@ class ProcessClient:
             await self._send(Abort(list(request_ids)))
 
     async def stats(self) -> EngineStats:
-        return await self._router.ask_stats(self._send)
+        return msgspec.convert(await self._router.ask(AskStats, self._send), EngineStats)
+
+    async def reset_cache(self) -> bool:
+        return bool(await self._router.ask(ResetCache, self._send))
+
+    async def control(self, name: str, **args: Any) -> Any:
+        values = control_values(name, args)
+        return await self._router.ask(lambda ticket: Control(ticket, name, values), self._send)
 
     async def health(self) -> EngineHealth:
         if self._router.dead is not None:
-            return EngineHealth(ready=False, reason=self._router.dead)
-        return EngineHealth(ready=self._has_started)
+            return EngineHealth(ready=False, reason=self._router.dead, dead=True)
+        complaint = self._vitals.complaint()
+        return EngineHealth(ready=self._has_started and not complaint, reason=complaint)
 
     async def close(self) -> None:
         self._is_closing = True
-        if self._process is not None:
-            await self._stop(self._process)
+        listens = self._has_started and self._router.dead is None
         self._router.die("the engine was closed")
-        if self._reader is not None:
-            self._reader.cancel()
-            await asyncio.gather(self._reader, return_exceptions=True)
+        if self._process is not None:
+            await self._stop(self._process, listens)
+            asyncio.get_running_loop().remove_reader(self._process.sentinel)
+        tasks = [task for task in (self._reader, self._watcher) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         self._context.destroy(linger=0)
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    async def _stop(self, process: BaseProcess) -> None:
-        """Ask the process to end; end it where it does not listen, as while it loads."""
-        if self._has_started:
-            # Not awaited: where the process is gone or ending by itself, nobody would ever take the command.
-            asking = asyncio.ensure_future(self._send(Stop()))
+    async def _stop(self, process: BaseProcess, listens: bool) -> None:
+        """Ask the process to end; end it where it does not listen, as while it loads or when it is lost."""
+        if listens:
+            await self._send(Stop())
             await asyncio.to_thread(process.join, _STOP_LIMIT_S)
-            asking.cancel()
-            await asyncio.gather(asking, return_exceptions=True)
         if process.is_alive():
             process.kill()
-            await asyncio.to_thread(process.join)
+            # Bounded: a process that hangs in a driver does not even heed this.
+            await asyncio.to_thread(process.join, _STOP_LIMIT_S)
 
     def _bind(self, kind: int, address: str) -> zmq.asyncio.Socket:
         socket = self._context.socket(kind)
@@ -124,11 +140,23 @@ class ProcessClient:
         process.start()
         self._process = process
         asyncio.get_running_loop().add_reader(process.sentinel, self._on_exit)
+        self._watcher = asyncio.create_task(self._watch(process))
 
     async def _send(self, command: Command) -> None:
         if self._commands is None:
             raise EngineDeadError("the engine has not been started")
-        await self._commands.send(self._encoder.encode(command))
+        # Not awaited: where the process is gone, or not there yet, that would wait for somebody who takes it.
+        self._commands.send(self._encoder.encode(command))
+
+    async def _watch(self, process: BaseProcess) -> None:
+        """Count the silence, and end a process that keeps it for too long or never ends a step."""
+        while self._router.dead is None:
+            await asyncio.sleep(_TICK_S)
+            self._vitals.silence_s += _TICK_S
+            verdict = self._vitals.verdict(1.0 if self._has_started else _LOADING_LENIENCY)
+            if verdict:
+                process.kill()
+                self._fail(EngineDeadError(f"{verdict}, and its process was killed"))
 
     def _on_exit(self) -> None:
         assert self._process is not None
@@ -158,10 +186,13 @@ class ProcessClient:
         decoder = msgspec.msgpack.Decoder(Result)
         while True:
             result = decoder.decode(await results.recv())
+            self._vitals.silence_s = 0.0
             if isinstance(result, Outputs):
                 self._router.deliver(result.outputs)
-            elif isinstance(result, StatsAnswer):
-                self._router.answer(result.ticket, result.stats)
+            elif isinstance(result, Beat):
+                self._vitals.step_s = result.step_s
+            elif isinstance(result, Answer):
+                self._router.answer(result)
             elif isinstance(result, Refused):
                 self._router.refuse(result.request_id, result.to_error())
             elif isinstance(result, Loading):
@@ -170,12 +201,5 @@ class ProcessClient:
             elif isinstance(result, Ready):
                 self._ready.set_result(EngineFacts(result.max_model_len, result.capacity_tokens))
             else:
-                self._fail(_error_of(result))
-
-
-def _error_of(failed: Failed) -> Exception:
-    """The error as it was raised over there, when a user can mend it; else EngineDeadError."""
-    for kind in MENDABLE:
-        if failed.kind == kind.__name__:
-            return kind(failed.message)
-    return EngineDeadError(f"the engine has stopped: {failed.kind}: {failed.message}")
+                assert isinstance(result, Failed)
+                self._fail(result.failure.to_error(EngineDeadError, "the engine has stopped"))

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any
 
-from infer.engine.loop import Abort, Add, AskStats, Command
-from infer_api.errors import EngineDeadError
-from infer_api.requests import EngineOutput, EngineRequest, EngineStats
+from infer.engine.loop import Abort, Add, Answer, Command
+from infer_api.errors import EngineDeadError, InferError
+from infer_api.requests import EngineOutput, EngineRequest
 
-__all__ = ["Inbox", "OutputRouter", "Send"]
+__all__ = ["Inbox", "OnDeath", "OutputRouter", "Send"]
 
 Send = Callable[[Command], Awaitable[None]]
 """Hands a command to the engine, wherever it runs."""
+
+OnDeath = Callable[[str], str]
+"""Hears, once and on the event loop, why the engine is gone; returns what those who wait are told."""
 
 
 class Inbox:
@@ -51,10 +55,11 @@ class Inbox:
 class OutputRouter:
     """Open requests by id, and questions by ticket."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_death: OnDeath = lambda reason: reason) -> None:
         self._inboxes: dict[str, Inbox] = {}
-        self._questions: dict[int, asyncio.Future[EngineStats]] = {}
+        self._questions: dict[int, asyncio.Future[Any]] = {}
         self._next_ticket = 0
+        self._on_death = on_death
         self.dead: str | None = None
 
     async def stream(self, request: EngineRequest, send: Send) -> AsyncIterator[EngineOutput]:
@@ -77,14 +82,20 @@ class OutputRouter:
             if not finished and not inbox.has_failed:
                 await send(Abort([request_id]))
 
-    async def ask_stats(self, send: Send) -> EngineStats:
-        """Ask the engine for a snapshot. Raises EngineDeadError once it has stopped."""
+    async def ask(self, question: Callable[[int], Command], send: Send) -> Any:
+        """Send the `question` of a ticket and wait for its answer.
+
+        Raises what the answer says has failed, or EngineDeadError once the engine has stopped.
+        """
         self._check_alive()
         self._next_ticket += 1
-        answer: asyncio.Future[EngineStats] = asyncio.get_running_loop().create_future()
-        self._questions[self._next_ticket] = answer
-        await send(AskStats(self._next_ticket))
-        return await answer
+        ticket = self._next_ticket
+        answer = self._questions[ticket] = asyncio.get_running_loop().create_future()
+        try:
+            await send(question(ticket))
+            return await answer
+        finally:
+            self._questions.pop(ticket, None)
 
     def deliver(self, outputs: Sequence[EngineOutput]) -> None:
         for output in outputs:
@@ -97,22 +108,25 @@ class OutputRouter:
         if inbox is not None:
             inbox.fail(error)
 
-    def answer(self, ticket: int, stats: EngineStats) -> None:
-        future = self._questions.pop(ticket, None)
-        if future is not None and not future.done():
-            future.set_result(stats)
+    def answer(self, answer: Answer) -> None:
+        future = self._questions.get(answer.ticket)
+        if future is None or future.done():
+            return
+        if answer.failure is None:
+            future.set_result(answer.value)
+        else:
+            future.set_exception(answer.failure.to_error(InferError, "this failed in the engine, which goes on"))
 
     def die(self, reason: str) -> None:
         """The engine has stopped: everybody who waits is told, and nobody may start to wait."""
         if self.dead is not None:
             return
-        self.dead = reason
+        self.dead = self._on_death(reason)
         for inbox in self._inboxes.values():
-            inbox.fail(EngineDeadError(reason))
+            inbox.fail(EngineDeadError(self.dead))
         for future in self._questions.values():
             if not future.done():
-                future.set_exception(EngineDeadError(reason))
-        self._questions.clear()
+                future.set_exception(EngineDeadError(self.dead))
 
     def _check_alive(self) -> None:
         if self.dead is not None:

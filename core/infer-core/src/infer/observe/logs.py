@@ -16,16 +16,27 @@ class _Handler(logging.StreamHandler[TextIO]):
     """Our own class, so that a second set-up finds the first one's handler and replaces it."""
 
 
-def set_up_logging(level: str, packages: Iterable[str] = (), *, stream: TextIO | None = None) -> None:
+def set_up_logging(
+    level: str, packages: Iterable[str] = (), format: str = "text", *, stream: TextIO | None = None
+) -> None:
     """Log messages of infer, and of plugin `packages`, from `level` ("debug" … "error") on to `stream`.
 
-    Other libraries are heard from warnings on. Called once per process, by the command line or an engine process.
+    `format` "json" writes one object a line: time (RFC 3339, UTC), level, logger, message, exception, and what a
+    message has in `extra`, such as request_id. Other libraries are heard from warnings on. Called once per process, by
+    the command line or an engine process.
     """
     handler = _Handler(stream or sys.stderr)
-    handler.setFormatter(logging.Formatter(FORMAT, datefmt="%H:%M:%S"))
+    handler.setFormatter(_json_formatter() if format == "json" else logging.Formatter(FORMAT, datefmt="%H:%M:%S"))
     root = logging.getLogger()
     for old in [one for one in root.handlers if isinstance(one, _Handler)]:
         root.removeHandler(old)
     root.addHandler(handler)
     for name in {"infer", "infer_api", *packages}:
         logging.getLogger(name).setLevel(level.upper())
+
+
+def _json_formatter() -> logging.Formatter:
+    from pythonjsonlogger.json import JsonFormatter
+
+    named = {"levelname": "level", "name": "logger", "exc_info": "exception", "stack_info": "stack"}
+    return JsonFormatter("{levelname}{name}{message}", style="{", rename_fields=named, timestamp="time")

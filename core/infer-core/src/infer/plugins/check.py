@@ -63,6 +63,8 @@ def shape_problem(data: Mapping[str, Any]) -> str:
     kind = data.get("kind")
     hints = get_type_hints(_CLASSES.get(str(kind), Plugin), localns={"Options": object})
     hints |= {"KIND": object, "attribute": str, "options": dict | None, "options_class": str | None}
+    if "request" in hints:
+        hints |= {"request": dict, "request_class": str}
     for name, hint in {"kind": str, **hints}.items():
         if name not in data and name not in ("supports", "KIND"):
             return f"the field {name!r} is missing"
@@ -72,7 +74,8 @@ def shape_problem(data: Mapping[str, Any]) -> str:
         for text in ("pattern", "bare") if kind == "model_sources" else ():
             re.compile(data.get("supports", {}).get(text, ""))
         capability_problem(data["requires"], "0")
-        _try_options(data["options"])
+        for schema in (data["options"], data.get("request")):
+            _try_options(schema)
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, re.error) as error:
         return f"something in it cannot be read ({error!r})"
     return ""

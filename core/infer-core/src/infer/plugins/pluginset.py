@@ -35,6 +35,7 @@ class PinnedPlugin:
     implementation: str
     options_class: str | None = None
     options: dict[str, Any] = field(default_factory=dict, hash=False)
+    request_class: str | None = None
 
     @property
     def title(self) -> str:
@@ -109,6 +110,13 @@ class PluginSet:
             raise ConfigError(f"{plugin.title} has no options; remove {joined(_paths(plugin))}")
         return None
 
+    def request_class(self, kind: str, name: str) -> Any:
+        """The class of the parameters that one request may send to the plugin. Raises PluginError when it has none."""
+        plugin = self.get(kind, name)
+        if plugin.request_class is None:
+            raise PluginError(f"{plugin.title} takes no parameters of requests; reinstall {plugin.distribution}")
+        return _import(plugin, plugin.request_class)
+
     def make(self, kind: str, name: str, *arguments: Any) -> Any:
         """Build the plugin: `implementation(*arguments, options)`.
 
@@ -142,6 +150,7 @@ def _pinned(record: PluginRecord, options: Mapping[str, Any]) -> PinnedPlugin:
         record.implementation,
         record.options_class,
         plain,
+        record.data.get("request_class"),
     )
 
 

@@ -1,9 +1,9 @@
 """Logits to tokens, for all rows of a step at once.
 
-Order: vocabulary bound → logprobs (of what the model said) → logit bias → penalties → min_tokens →
-greedy, or temperature → top-k → top-p → min-p → draw. Rows are independent: each is drawn by inverting
-its own cumulative distribution, in order of token id, at a point that depends on (seed, position) only.
-Letters: R rows, V vocabulary, C columns reported.
+Order: vocabulary bound → raw logprobs → what requests ask of scores (`constraints`) → greedy, or temperature → top-k →
+top-p → min-p → draw. Rows are independent: each is drawn by inverting its own cumulative distribution, in order of
+token id, at a point that depends on (seed, position) only.
+Letters: R rows, V vocabulary, C columns reported, A rows that ask for logprobs, L rows with a filter.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from infer.runner.constraints import adjust, judge
 from infer.runner.random import uniform
 from infer.runner.sampling import RowSampling, SamplingTable
-from infer_api.requests import TokenLogprobs
+from infer_api.requests import RowError, TokenLogprobs
 
 __all__ = ["Drawn", "draw"]
 
@@ -26,11 +27,12 @@ _FEW = 1024
 
 @dataclass(frozen=True)
 class Drawn:
-    """Tokens [R], whether a row's scores were unusable [R], and logprobs for the rows that asked."""
+    """Tokens [R] and verdicts [R] (not 0: see `constraints.why_failed`); by row: logprobs, and errors of their own."""
 
     token_ids_R: Tensor
-    failed_R: Tensor
+    verdict_R: Tensor
     logprobs: dict[int, TokenLogprobs]
+    errors: dict[int, RowError]
 
 
 def draw(logits_RV: Tensor, slots: Sequence[int], slots_R: Tensor, positions_R: Tensor, table: SamplingTable) -> Drawn:
@@ -38,21 +40,28 @@ def draw(logits_RV: Tensor, slots: Sequence[int], slots_R: Tensor, positions_R: 
     rows = [table.rows[slot] for slot in slots]
     logits_RV = logits_RV.float()
     _bound_vocabulary(logits_RV, rows)
-    best_R, greedy_R = logits_RV.max(dim=-1)
-    failed_R = ~torch.isfinite(best_R)
+    best_R, token_ids_R = logits_RV.max(dim=-1)
     asked = [index for index, row in enumerate(rows) if row.params.logprobs is not None]
-    logprobs_AV = torch.log_softmax(logits_RV[asked], dim=-1) if asked else None
-    if _adjust(logits_RV, rows, slots_R, positions_R, table):
-        best_R, greedy_R = logits_RV.max(dim=-1)
-        failed_R = failed_R | ~torch.isfinite(best_R)
+    raw = [index for index in asked if rows[index].params.logprobs_mode == "raw"]
+    logprobs_AV = torch.log_softmax(logits_RV[raw], dim=-1) if raw else None
+    errors: dict[int, RowError] = {}
+    verdict_R = judge(best_R, None)
+    if not all(row.is_plain for row in rows):
+        errors = adjust(logits_RV, rows, positions_R - table.num_prompt_S[slots_R])
+        adjusted_R, token_ids_R = logits_RV.max(dim=-1)
+        verdict_R = judge(best_R, adjusted_R)
     random = [index for index, row in enumerate(rows) if not row.is_greedy]
-    token_ids_R = greedy_R
     if random:
         at = torch.tensor(random, device=logits_RV.device)
         drawn_R = _draw_random(logits_RV[at], [rows[i] for i in random], slots_R[at], positions_R[at], table)
-        token_ids_R = greedy_R.index_put((at,), drawn_R)
-    logprobs = _report(logprobs_AV, asked, rows, token_ids_R) if logprobs_AV is not None else {}
-    return Drawn(token_ids_R, failed_R, logprobs)
+        token_ids_R = token_ids_R.index_put((at,), drawn_R)
+    logprobs = _report(logprobs_AV, raw, rows, token_ids_R) if logprobs_AV is not None else {}
+    processed = [index for index in asked if rows[index].params.logprobs_mode == "processed"]
+    if processed:
+        at = torch.tensor(processed, device=logits_RV.device)
+        logprobs_AV = _processed_logprobs(logits_RV[at], [rows[i] for i in processed], slots_R[at], table)
+        logprobs |= _report(logprobs_AV, processed, rows, token_ids_R)
+    return Drawn(token_ids_R, verdict_R, logprobs, errors)
 
 
 def _bound_vocabulary(logits_RV: Tensor, rows: Sequence[RowSampling]) -> None:
@@ -65,60 +74,52 @@ def _bound_vocabulary(logits_RV: Tensor, rows: Sequence[RowSampling]) -> None:
         logits_RV[index, row.vocab_size :] = float("-inf")
 
 
-def _adjust(
-    logits_RV: Tensor, rows: Sequence[RowSampling], slots_R: Tensor, positions_R: Tensor, table: SamplingTable
-) -> bool:
-    """Logit bias, penalties and min_tokens, for the rows that use them. Whether anything changed."""
-    changed = False
-    generated_R = positions_R - table.num_prompt_S[slots_R]
-    for index, row in enumerate(rows):
-        scores_V = logits_RV[index]
-        if row.bias_ids is not None and row.bias is not None:
-            scores_V.index_add_(0, row.bias_ids, row.bias)
-            changed = True
-        if row.counts_V is not None:
-            _penalise(scores_V, row)
-            changed = True
-        if row.stop_ids is not None:
-            too_early = generated_R[index] < row.params.min_tokens
-            scores_V[row.stop_ids] = torch.where(too_early, float("-inf"), scores_V[row.stop_ids])
-            changed = True
-    return changed
-
-
-def _penalise(scores_V: Tensor, row: RowSampling) -> None:
-    """Repetition (CTRL, arXiv:1909.05858) over prompt and output; presence and frequency over the output."""
-    params, counts_V = row.params, row.counts_V
-    assert counts_V is not None
-    assert row.in_prompt_V is not None
-    if params.repetition_penalty != 1.0:
-        seen_V = row.in_prompt_V | (counts_V > 0)
-        factor = torch.where(scores_V > 0, 1.0 / params.repetition_penalty, params.repetition_penalty)
-        scores_V.copy_(torch.where(seen_V, scores_V * factor, scores_V))
-    scores_V.sub_(counts_V * params.frequency_penalty + (counts_V > 0) * params.presence_penalty)
-
-
 def _draw_random(
     logits_RV: Tensor, rows: Sequence[RowSampling], slots_R: Tensor, positions_R: Tensor, table: SamplingTable
 ) -> Tensor:
-    temperature_R1 = table.temperature_S[slots_R, None]
-    # The maximum goes first: logits / 1e-4 would overflow in half precision and lose digits in single.
-    probs_RV = torch.softmax((logits_RV - logits_RV.amax(dim=-1, keepdim=True)) / temperature_R1, dim=-1)
-    top_k_R, top_p_R, min_p_R = table.top_k_S[slots_R], table.top_p_S[slots_R], table.min_p_S[slots_R]
-    limited = [
-        index
-        for index, row in enumerate(rows)
-        if row.params.top_p < 1.0 or row.params.min_p > 0.0 or 0 < row.params.top_k < table.width
-    ]
-    if limited:
-        at = torch.tensor(limited, device=probs_RV.device)
-        least_R = _least_kept(probs_RV[at], top_k_R[at], top_p_R[at], min_p_R[at])
-        probs_RV[at] = torch.where(probs_RV[at] >= least_R[:, None], probs_RV[at], 0.0)
+    probs_RV = torch.softmax(_scaled(logits_RV, table.temperature_S[slots_R]), dim=-1)
+    at, dropped_LV = _dropped(probs_RV, rows, slots_R, table)
+    if dropped_LV is not None:
+        probs_RV[at] = probs_RV[at].masked_fill_(dropped_LV, 0.0)
     cumulative_RV = torch.cumsum(probs_RV, dim=-1, dtype=torch.float64)
     point_R = uniform(table.seed_S[slots_R], positions_R) * cumulative_RV[:, -1]
     drawn_R = torch.searchsorted(cumulative_RV, point_R[:, None], right=True)[:, 0]
     # A row of NaN has no place to fall into; it is reported as failed, and must not index out of bounds here.
     return drawn_R.clamp_(max=probs_RV.shape[-1] - 1)
+
+
+def _processed_logprobs(
+    logits_AV: Tensor, rows: Sequence[RowSampling], slots_A: Tensor, table: SamplingTable
+) -> Tensor:
+    """Logs of the probabilities that are drawn from. A greedy row has no temperature, but its filters count."""
+    is_greedy_A = torch.tensor([row.is_greedy for row in rows], device=logits_AV.device)
+    scaled_AV = _scaled(logits_AV, torch.where(is_greedy_A, 1.0, table.temperature_S[slots_A]))
+    at, dropped_LV = _dropped(torch.softmax(scaled_AV, dim=-1), rows, slots_A, table)
+    if dropped_LV is not None:
+        scaled_AV[at] = scaled_AV[at].masked_fill_(dropped_LV, float("-inf"))
+    return torch.log_softmax(scaled_AV, dim=-1)
+
+
+def _scaled(logits_RV: Tensor, temperature_R: Tensor) -> Tensor:
+    # The maximum goes first: logits / 1e-4 would overflow in half precision and lose digits in single.
+    return (logits_RV - logits_RV.amax(dim=-1, keepdim=True)) / temperature_R[:, None]
+
+
+def _dropped(
+    probs_RV: Tensor, rows: Sequence[RowSampling], slots_R: Tensor, table: SamplingTable
+) -> tuple[Tensor, Tensor | None]:
+    """The rows that filter, and what each of them drops [L, V]; None when no row does."""
+    limited = [
+        index
+        for index, row in enumerate(rows)
+        if row.params.top_p < 1.0 or row.params.min_p > 0.0 or 0 < row.params.top_k < table.width
+    ]
+    at = torch.tensor(limited, dtype=torch.int64, device=probs_RV.device)
+    if not limited:
+        return at, None
+    slots_L, probs_LV = slots_R[at], probs_RV[at]
+    least_L = _least_kept(probs_LV, table.top_k_S[slots_L], table.top_p_S[slots_L], table.min_p_S[slots_L])
+    return at, probs_LV < least_L[:, None]
 
 
 def _least_kept(probs_RV: Tensor, top_k_R: Tensor, top_p_R: Tensor, min_p_R: Tensor) -> Tensor:
@@ -130,12 +131,22 @@ def _least_kept(probs_RV: Tensor, top_k_R: Tensor, top_p_R: Tensor, min_p_R: Ten
     width = probs_RV.shape[-1]
     few = min(_FEW, width)
     sorted_RC = torch.topk(probs_RV, few, dim=-1).values
-    if few < width and not bool(_settled(sorted_RC, top_k_R, top_p_R, width).all()):
-        sorted_RC = torch.sort(probs_RV, dim=-1, descending=True).values
-    rank_C = torch.arange(sorted_RC.shape[-1], device=probs_RV.device)
+    least_R = _least_of(sorted_RC, top_k_R, top_p_R, min_p_R, width)
+    if few < width:
+        # Only rows that need it are sorted as a whole, so none goes another way because of a neighbour.
+        open_O = (~_settled(sorted_RC, top_k_R, top_p_R, width)).nonzero()[:, 0]
+        if len(open_O):
+            sorted_OV = torch.sort(probs_RV[open_O], dim=-1, descending=True).values
+            least_R[open_O] = _least_of(sorted_OV, top_k_R[open_O], top_p_R[open_O], min_p_R[open_O], width)
+    return least_R
+
+
+def _least_of(sorted_RC: Tensor, top_k_R: Tensor, top_p_R: Tensor, min_p_R: Tensor, width: int) -> Tensor:
+    """The same from the most likely candidates, in descending order."""
+    rank_C = torch.arange(sorted_RC.shape[-1], device=sorted_RC.device)
     kept_RC = torch.where(rank_C < top_k_R[:, None], sorted_RC, 0.0)
-    # `sum` could round differently over few and over all candidates, and a neighbour decides which it is.
-    until_RC = torch.cumsum(kept_RC, dim=-1)
+    # In double precision, where it does not matter in which order a device adds.
+    until_RC = torch.cumsum(kept_RC, dim=-1, dtype=torch.float64)
     total_R1 = torch.where(top_k_R < width, until_RC[:, -1], 1.0)[:, None]
     kept_RC = torch.where(until_RC - kept_RC < top_p_R[:, None] * total_R1, kept_RC, 0.0)
     kept_RC = torch.where(kept_RC >= min_p_R[:, None] * sorted_RC[:, :1], kept_RC, 0.0)
@@ -156,12 +167,12 @@ def _report(
     logprobs_AV: Tensor, asked: Sequence[int], rows: Sequence[RowSampling], token_ids_R: Tensor
 ) -> dict[int, TokenLogprobs]:
     num_top = max(row.params.logprobs or 0 for row in (rows[index] for index in asked))
-    top = torch.topk(logprobs_AV, max(1, num_top), dim=-1)
+    top = torch.topk(logprobs_AV, min(num_top, logprobs_AV.shape[-1]), dim=-1)
     chosen_A = token_ids_R[torch.tensor(asked, device=token_ids_R.device)]
     chosen = logprobs_AV.gather(1, chosen_A[:, None])[:, 0].tolist()
     top_ids, top_values, ids = top.indices.tolist(), top.values.tolist(), chosen_A.tolist()
     report = {}
     for place, index in enumerate(asked):
-        count = rows[index].params.logprobs or 0
-        report[index] = TokenLogprobs(ids[place], chosen[place], top_ids[place][:count], top_values[place][:count])
+        values = [value for value in top_values[place][: rows[index].params.logprobs] if value > float("-inf")]
+        report[index] = TokenLogprobs(ids[place], chosen[place], top_ids[place][: len(values)], values)
     return report

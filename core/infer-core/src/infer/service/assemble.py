@@ -15,6 +15,7 @@ from infer.plugins.discovery import PluginIndex
 from infer.plugins.hooks import HookCaller
 from infer.service.guard import KeyGuard, read_keys
 from infer.service.outputs import TextPipeline
+from infer.service.processors import processor_offers
 from infer.service.renderer import TextRenderer
 from infer.service.validate import check_scores
 from infer.text.chat_template import ChatTemplate, find_chat_template
@@ -102,6 +103,7 @@ def _services(
     card = _card(config, index, engine, template)
     _say_at_start(card, source)
     limits = _limits(config)
+    offers = processor_offers(index, engine.plugin_set)
     outputs = TextPipeline(
         engine.client,
         engine.tokenizer,
@@ -109,7 +111,9 @@ def _services(
         limits,
         eos_ids=source.eos_ids if source is not None else (),
         seed=config.model.seed,
-        notify=hooks.call if hooks.names else None,
+        notify=hooks.call,  # routes may add hooks later
+        processors={offer.name: offer.check for offer in offers},
+        heeds_priority=_heeds_priority(index, engine),
     )
     return Services(
         engine=engine.client,
@@ -121,6 +125,9 @@ def _services(
         version=infer.__version__,
         fingerprint=_fingerprint(card, engine),
         plugins=_plugin_list(index, engine),
+        processors={offer.name: offer.schema for offer in offers},
+        add_hooks=hooks.register,
+        tell=hooks.call,
     )
 
 
@@ -161,7 +168,16 @@ def _limits(config: InferConfig) -> Limits:
         max_stop=server.max_stop,
         max_logit_bias=server.max_logit_bias,
         max_prompts=server.max_prompts,
+        max_bad_words=server.max_bad_words,
+        max_json_depth=server.max_json_depth,
     )
+
+
+def _heeds_priority(index: PluginIndex, engine: StartedEngine) -> bool:
+    """Whether the chosen scheduling policy looks at the priority of a request."""
+    pinned = {(each.name, each.distribution) for each in engine.plugin_set.entries if each.kind == "schedulers"}
+    policies = (each for each in index.records() if each.kind == "schedulers")
+    return any(each.supports.get("heeds_priority") for each in policies if (each.name, each.distribution) in pinned)
 
 
 def _fingerprint(card: ModelCard, engine: StartedEngine) -> str:

@@ -1,14 +1,18 @@
-"""One choice on its way from token ids to events: detokenize → stop strings → logprobs report → deltas."""
+"""One choice on its way from token ids to events: detokenize → stop strings → logprobs report → deltas.
+
+Nothing takes a short cut: the text that decoder and matcher held back goes through the same stages at the end.
+"""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from functools import cached_property
 
 from infer.text.stop import StopMatcher
 from infer_api.errors import RequestError
-from infer_api.requests import EngineOutput, EngineRequest, TokenLogprobs
-from infer_api.services import LOGPROB_FLOOR, Event, Finished, ReplyFinish, TextDelta, TokenText
+from infer_api.requests import EngineOutput, EngineRequest, RowError, TokenLogprobs
+from infer_api.services import LOGPROB_FLOOR, Event, Finished, PromptScored, ReplyFinish, TextDelta, TokenText
 from infer_api.tokenizers import Decoder, Tokenizer
 
 __all__ = ["ChoiceStream", "describe_token"]
@@ -36,7 +40,9 @@ class ChoiceStream:
         self.finish_reason: ReplyFinish = "abort"
         self._eos_ids = () if sampling.ignore_eos else request.eos_ids
         self._tokenizer = tokenizer
-        self._decoder = _start_decoder(request, tokenizer)
+        self._request = request
+        self._scores: list[TokenLogprobs | None] = []  # of the prompt's tokens, until all are there
+        self._lacks_scores = sampling.prompt_logprobs is not None
         self._matcher = (
             StopMatcher(sampling.stop, include=sampling.include_stop_str_in_output) if sampling.stop else None
         )
@@ -47,12 +53,37 @@ class ChoiceStream:
         self._num_given = 0  # characters in deltas
         self._new_ids: list[int] = []
 
+    @cached_property
+    def _decoder(self) -> Decoder | None:
+        """Made with the first output, so that a tokenizer that fails is a fault of this choice alone."""
+        return _start_decoder(self._request, self._tokenizer)
+
     def feed(self, output: EngineOutput) -> list[Event]:
-        """Events that follow from one engine output. Raises RequestError (500) when generation failed."""
+        """Events that follow from one engine output. Raises the RequestError that the engine ended it with."""
         if output.finish_reason == "error":
-            message = output.error or "the engine gave no reason"
-            raise RequestError(f"generation failed: {message}", code="generation_failed", status=500)
+            raise _failure(output.error or RowError("the engine gave no reason"))
         self.num_cached_tokens = max(self.num_cached_tokens, output.num_cached_tokens)
+        return [*self._take_scores(output), *self._take_text(output)]
+
+    def _take_scores(self, output: EngineOutput) -> list[Event]:
+        """The prompt's scores, once all of them have come: an engine sends them as it works through the prompt."""
+        ids = self._request.prompt_ids
+        self._scores.extend(output.prompt_logprobs or ())
+        if not self._lacks_scores:
+            return []
+        if len(self._scores) < len(ids):
+            if output.finish_reason in ("stop", "length"):
+                raise _failure(RowError(f"{len(self._scores)} of {len(ids)} tokens of the prompt were scored"))
+            return []
+        self._lacks_scores = False
+        entries, self._scores = self._scores, []
+        tokens = (
+            _token_text(token_id, None, self._tokenizer) if entry is None else describe_token(entry, self._tokenizer)
+            for token_id, entry in zip(ids, entries, strict=True)
+        )
+        return [PromptScored(self.index, tuple(tokens))]
+
+    def _take_text(self, output: EngineOutput) -> list[Event]:
         text, matched = self._take_tokens(output)
         if matched is not None:
             return self._end(text, "stop", matched)
@@ -90,6 +121,8 @@ class ChoiceStream:
 
     def _flush(self) -> tuple[str, str | None]:
         """What decoder and matcher still hold; the tail of the decoder may yet complete a stop string."""
+        if not self.num_tokens:
+            return "", None  # the decoder holds what the prompt's last token began, if anything
         tail = self._decoder.finish() if self._decoder is not None else ""
         self._num_decoded += len(tail)
         if self._matcher is None:
@@ -135,11 +168,17 @@ def describe_token(entry: TokenLogprobs, tokenizer: Tokenizer | None) -> TokenTe
 
 
 def _token_text(
-    token_id: int, logprob: float, tokenizer: Tokenizer | None, top: tuple[TokenText, ...] = ()
+    token_id: int, logprob: float | None, tokenizer: Tokenizer | None, top: tuple[TokenText, ...] = ()
 ) -> TokenText:
     data = _find_bytes(token_id, tokenizer)
-    floored = logprob if logprob > LOGPROB_FLOOR else LOGPROB_FLOOR  # so is NaN
-    return TokenText(token_id, data.decode("utf-8", "replace"), tuple(data), floored, top)
+    if logprob is not None and not logprob > LOGPROB_FLOOR:  # written so that NaN is floored, too
+        logprob = LOGPROB_FLOOR
+    return TokenText(token_id, data.decode("utf-8", "replace"), tuple(data), logprob, top)
+
+
+def _failure(error: RowError) -> RequestError:
+    message = error.message if error.status < 500 else f"generation failed: {error.message}"
+    return RequestError(message, code=error.code, status=error.status)
 
 
 def _find_bytes(token_id: int, tokenizer: Tokenizer | None) -> bytes:

@@ -41,12 +41,16 @@ class CompletionOutput:
 
 @dataclass(frozen=True)
 class Completion:
-    """One prompt with its `n` answers. `prompt` is None when token ids were given."""
+    """One prompt with its `n` answers. `prompt` is None when token ids were given.
+
+    `prompt_logprobs`, where asked for, has one entry per token of the prompt; the `logprob` of the first is None.
+    """
 
     prompt: str | None
     prompt_token_ids: tuple[int, ...]
     outputs: tuple[CompletionOutput, ...]
     num_cached_tokens: int
+    prompt_logprobs: tuple[TokenText, ...] | None = None
 
     @property
     def text(self) -> str:
@@ -214,7 +218,8 @@ def _is_ids(prompt: object) -> bool:
 
 def _completion(prompt: Rendered, reply: Reply) -> Completion:
     outputs = tuple(map(_output, reply.choices))
-    return Completion(prompt.text, prompt.prompt_ids, outputs, reply.usage.cached_tokens)
+    scores = reply.choices[0].prompt_tokens
+    return Completion(prompt.text, prompt.prompt_ids, outputs, reply.usage.cached_tokens, scores)
 
 
 def _output(choice: Choice) -> CompletionOutput:

@@ -10,6 +10,10 @@
     logit_bias                  ids of the vocabulary, -100 … 100
     seed                        -2^63 … 2^63 - 1                 taken modulo 2^63
     max_tokens                  1 … what the prompts leave       None stays None
+                                0 only with prompt_logprobs
+    bad_words                   text that is not blank
+    allowed_token_ids           ids of the vocabulary            in order, each once
+    processors                  as each processor says           plain data with all defaults
 
 Types are checked too, since clients send JSON. NaN and infinity are refused everywhere.
 """
@@ -21,6 +25,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from infer.service.processors import CheckParameters, check_processors
 from infer_api.errors import RequestError
 from infer_api.requests import GREEDY_BELOW, SamplingParams
 from infer_api.services import Limits, ModelCard, Rendered
@@ -32,14 +37,20 @@ MIN_REPETITION_PENALTY, MAX_REPETITION_PENALTY = 0.01, 100.0
 """Scores are multiplied and divided by it: much nearer to 0 they would leave the range of float32."""
 SEED_MODULUS = 2**63
 MAX_STOP_CHARS = 1000
-"""Longest stop string: a table is made for each of its characters, for every choice."""
+"""Longest stop string or bad word: a table is made for each of its characters, for every choice."""
+MAX_PRIORITY = 2**31
+MAX_SALT_CHARS = 256
 
 
 def check_sampling(
-    params: SamplingParams, card: ModelCard, limits: Limits, prompts: Sequence[Rendered]
+    params: SamplingParams,
+    card: ModelCard,
+    limits: Limits,
+    prompts: Sequence[Rendered],
+    processors: Mapping[str, CheckParameters] | None = None,
 ) -> SamplingParams:
     """`params` with special values settled. Raises RequestError (400) whose `param` names the field or prompt."""
-    check_prompts(prompts, card, limits)
+    check_prompts(prompts, card, limits, room=0 if params.max_tokens == 0 else 1)
     check_scores(params)
     _check_counts(params, card, limits)
     _check_lengths(params, card, prompts)
@@ -51,13 +62,19 @@ def check_sampling(
         top_p=float(params.top_p) or 1.0,
         seed=None if params.seed is None else params.seed % SEED_MODULUS,
         stop=_checked_stop(params.stop, limits),
-        stop_token_ids=_checked_stop_ids(params.stop_token_ids, card),
+        stop_token_ids=_checked_ids("stop_token_ids", params.stop_token_ids, card),
         logit_bias=_checked_bias(params.logit_bias, card, limits),
+        bad_words=_checked_bad_words(params.bad_words, limits),
+        allowed_token_ids=_checked_allowed(params.allowed_token_ids, card),
+        processors=check_processors(params.processors, processors or {}),
     )
 
 
-def check_prompts(prompts: Sequence[Rendered], card: ModelCard, limits: Limits) -> None:
-    """Refuse no prompts, too many, one without tokens or with unknown ones, and one that leaves no room to answer."""
+def check_prompts(prompts: Sequence[Rendered], card: ModelCard, limits: Limits, *, room: int = 1) -> None:
+    """Refuse no prompts, too many, one without tokens or with unknown ones, and one that leaves no room to answer.
+
+    An answer takes at least `room` tokens.
+    """
     if not prompts:
         raise RequestError("the request holds no prompt; send at least one", param="prompt", code="empty_prompt")
     if len(prompts) > limits.max_prompts:
@@ -72,13 +89,17 @@ def check_prompts(prompts: Sequence[Rendered], card: ModelCard, limits: Limits) 
                 f"{prompt.param} has the token {max(prompt.prompt_ids)}, which the model of {card.vocab_size} lacks"
             )
             raise RequestError(message, param=prompt.param, code="unknown_token_id")
-        if num_tokens + 1 > card.max_model_len:
+        if num_tokens + room > card.max_model_len:
+            generating = "with one token to generate, " if room else ""
             raise RequestError(
-                f"{prompt.param} has {num_tokens} tokens; with one token to generate, at most "
-                f"{card.max_model_len - 1} fit the model's {card.max_model_len} (--max-model-len)",
+                f"{prompt.param} has {num_tokens} tokens; {generating}at most "
+                f"{card.max_model_len - room} fit the model's {card.max_model_len} (--max-model-len)",
                 param=prompt.param,
                 code="context_length_exceeded",
             )
+        _check_integer("priority", prompt.priority, -MAX_PRIORITY, MAX_PRIORITY)
+        if not isinstance(prompt.cache_salt, str) or len(prompt.cache_salt) > MAX_SALT_CHARS:
+            _refuse("cache_salt", _shown(prompt.cache_salt), f"a string of at most {MAX_SALT_CHARS} characters")
 
 
 def check_scores(params: SamplingParams) -> None:
@@ -96,16 +117,23 @@ def _check_counts(params: SamplingParams, card: ModelCard, limits: Limits) -> No
     _check_integer("n", params.n, 1, limits.max_n, hint="the limit is --server.max-n")
     if params.seed is not None:
         _check_integer("seed", params.seed, -SEED_MODULUS, SEED_MODULUS - 1)
-    if params.logprobs is not None:
-        most = min(limits.max_logprobs, card.vocab_size)
-        _check_integer("logprobs", params.logprobs, 0, most, hint="the limit is --max-logprobs")
+    most = min(limits.max_logprobs, card.vocab_size)
+    for name, count in (("logprobs", params.logprobs), ("prompt_logprobs", params.prompt_logprobs)):
+        if count is not None:
+            _check_integer(name, count, 0, most, hint="the limit is --max-logprobs")
+    if params.logprobs_mode not in ("raw", "processed"):
+        _refuse("logprobs_mode", _shown(params.logprobs_mode), "'raw' or 'processed'")
 
 
 def _check_lengths(params: SamplingParams, card: ModelCard, prompts: Sequence[Rendered]) -> None:
     longest = max(prompts, key=lambda prompt: len(prompt.prompt_ids))
     room = card.max_model_len - len(longest.prompt_ids)
     if params.max_tokens is not None:
-        _check_integer("max_tokens", params.max_tokens, 1, None)
+        scores = params.prompt_logprobs is not None
+        hint = "" if scores else "0 only to score the prompt, with prompt_logprobs"
+        _check_integer("max_tokens", params.max_tokens, 0 if scores else 1, None, hint=hint)
+        if params.max_tokens == 0 and params.n != 1:
+            _refuse("n", f"{params.n} with max_tokens 0", "1 where a prompt is only scored")
         if params.max_tokens > room:
             raise RequestError(
                 f"max_tokens {params.max_tokens} plus the {len(longest.prompt_ids)} tokens of {longest.param} exceed "
@@ -130,11 +158,35 @@ def _checked_stop(stop: Any, limits: Limits) -> tuple[str, ...]:
     return tuple(stop)
 
 
-def _checked_stop_ids(ids: Any, card: ModelCard) -> tuple[int, ...]:
+def _checked_bad_words(words: Any, limits: Limits) -> tuple[str, ...]:
+    if isinstance(words, str) or not isinstance(words, Sequence):
+        _refuse("bad_words", _shown(words), "a list of strings")
+    if len(words) > limits.max_bad_words:
+        _refuse("bad_words", f"{len(words)} strings", f"at most {limits.max_bad_words} (--server.max-bad-words)")
+    for at, text in enumerate(words):
+        if not isinstance(text, str) or not text.strip():
+            _refuse(f"bad_words[{at}]", _shown(text), "a string that is not blank")
+        if len(text) > MAX_STOP_CHARS:
+            _refuse(f"bad_words[{at}]", f"one of {len(text)}", f"a string of at most {MAX_STOP_CHARS} characters")
+        if any("\ud800" <= char <= "\udfff" for char in text):
+            _refuse(f"bad_words[{at}]", _shown(text), "whole characters, not half of a surrogate pair")
+    return tuple(dict.fromkeys(words))
+
+
+def _checked_allowed(ids: Any, card: ModelCard) -> tuple[int, ...] | None:
+    if ids is None:
+        return None
+    checked = _checked_ids("allowed_token_ids", ids, card)
+    if not checked:
+        _refuse("allowed_token_ids", "an empty one", "a list of at least one token id")
+    return tuple(sorted(checked))
+
+
+def _checked_ids(param: str, ids: Any, card: ModelCard) -> tuple[int, ...]:
     if isinstance(ids, str | bytes) or not isinstance(ids, Sequence):
-        _refuse("stop_token_ids", _shown(ids), "a list of token ids")
+        _refuse(param, _shown(ids), "a list of token ids")
     for at, token_id in enumerate(ids):
-        _check_integer(f"stop_token_ids[{at}]", token_id, 0, card.vocab_size - 1, hint="the vocabulary's ids")
+        _check_integer(f"{param}[{at}]", token_id, 0, card.vocab_size - 1, hint="the vocabulary's ids")
     return tuple(dict.fromkeys(ids))  # a client may send millions of them
 
 

@@ -1,0 +1,1 @@
+"""No repeated n-grams, as a logits processor of infer. Everything starts at `manifest.NO_REPEAT_NGRAM`."""

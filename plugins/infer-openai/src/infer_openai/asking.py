@@ -1,0 +1,24 @@
+"""What a request says beside its prompt and its sampling."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from starlette.requests import Request
+
+from infer_api.services import Rendered
+from infer_openai.bodies import SamplingBody
+
+__all__ = ["client_id", "placed"]
+
+
+def client_id(request: Request) -> str:
+    """The id that the server's logs know the HTTP request by: the client's `X-Request-Id`, or one made for it."""
+    return str(request.scope.get("state", {}).get("request_id", ""))
+
+
+def placed(prompts: Sequence[Rendered], body: SamplingBody) -> list[Rendered]:
+    """`prompts` with their place in the queue and in the cache."""
+    priority, salt = body.priority or 0, body.cache_salt or ""
+    return [replace(prompt, priority=priority, cache_salt=salt) for prompt in prompts]
