@@ -33,7 +33,8 @@ def test_the_table_has_a_column_for_each_contender_and_the_ratio(results: Result
 def test_the_file_has_settings_runs_medians_and_ratios(results: Results, context: Any, tmp_path: Path) -> None:
     workload = Workload(num_prompts=3, input_len=5, output_len=2, seed=7, vocab_size=11)
     path = tmp_path / "out.json"
-    write_json(str(path), facts("throughput", context.config, workload, warmup=1, repeat=2), results)
+    about = facts("throughput", context.config, workload, warmup=1, repeat=2)
+    write_json(str(path), about | results.to_dict())
     data = json.loads(path.read_text())
     assert (data["bench"], data["model"], data["dtype"]) == ("throughput", "tiny", "float32")
     assert (data["platform"], data["platform_options"]) == ("auto", {"cpu": {"threads": 2}})
@@ -47,3 +48,13 @@ def test_a_file_that_cannot_be_written_is_known_before_measuring(tmp_path: Path)
     check_writable(str(tmp_path / "out.json"))
     with pytest.raises(ConfigError, match="--json"):
         check_writable(str(tmp_path / "missing" / "out.json"))
+
+
+def test_a_file_is_replaced_at_once_and_a_failure_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "out.json"
+    write_json(str(path), {"a": 1})
+    write_json(str(path), {"a": 2})
+    assert json.loads(path.read_text()) == {"a": 2}
+    assert [each.name for each in tmp_path.iterdir()] == ["out.json"]
+    with pytest.raises(ConfigError, match="cannot be written"):
+        write_json(str(tmp_path / "missing" / "out.json"), {})

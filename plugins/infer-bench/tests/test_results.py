@@ -38,3 +38,11 @@ def test_percentiles_interpolate(share: float, expected: float) -> None:
 
 def test_the_percentile_of_one_value_is_that_value() -> None:
     assert percentile([7.0], 99) == 7.0
+
+
+def test_a_figure_that_is_neither_better_high_nor_low_has_no_ratio() -> None:
+    count = Metric("count", "requests", is_better=None)
+    results = Results([count], ["infer", "other"])
+    results.add("infer", {"count": 2.0})
+    results.add("other", {"count": 1.0})
+    assert results.find_ratio("other", count) is None

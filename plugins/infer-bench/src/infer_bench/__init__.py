@@ -1,4 +1,4 @@
-"""The command `infer bench`: throughput of many requests at once, latency of one."""
+"""The command `infer bench`: throughput, latency, servers under load, their start, and sweeps."""
 
 from __future__ import annotations
 

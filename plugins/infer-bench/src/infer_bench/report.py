@@ -13,23 +13,27 @@ from infer_api.errors import ConfigError
 from infer_bench.results import Metric, Results
 from infer_bench.workload import Workload
 
-__all__ = ["check_writable", "facts", "table", "write_json"]
+__all__ = ["check_writable", "facts", "grid", "shown", "surroundings", "table", "write_json"]
 
-_LIBRARIES = ("infer-core", "torch", "transformers")
+_LIBRARIES = ("infer-core", "infer-bench", "torch", "transformers", "aiohttp")
 
 
 def table(title: str, results: Results) -> str:
     """A plain table: one row per figure, one column per contender, one with the ratio for each rival."""
     rivals = results.names[1:]
-    head = ["", *results.names, *(f"infer vs {name}" for name in rivals)]
-    rows = [head, *(_row(results, metric, rivals) for metric in results.metrics)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
+    head = ["", *results.names, *(f"{results.names[0]} vs {name}" for name in rivals)]
+    return grid(title, [head, *(_row(results, metric, rivals) for metric in results.metrics)])
+
+
+def grid(title: str, rows: list[list[str]]) -> str:
+    """Rows of equally many cells under a title: the first column to the left, the others to the right."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  ".join(_padded(row, widths)).rstrip() for row in rows]
     return "\n".join([title, *lines]) + "\n"
 
 
 def _row(results: Results, metric: Metric, rivals: tuple[str, ...]) -> list[str]:
-    medians = [_shown(results.find_median(name, metric)) for name in results.names]
+    medians = [shown(results.find_median(name, metric)) for name in results.names]
     ratios = [results.find_ratio(name, metric) for name in rivals]
     return [metric.label, *medians, *("-" if ratio is None else f"{ratio:.2f}x" for ratio in ratios)]
 
@@ -39,8 +43,11 @@ def _padded(row: list[str], widths: list[int]) -> list[str]:
     return [label.ljust(widths[0]), *(text.rjust(width) for text, width in zip(figures, widths[1:], strict=True))]
 
 
-def _shown(value: float | None) -> str:
-    return "-" if value is None else f"{value:,.2f}"
+def shown(value: float | None) -> str:
+    """A figure for people; counts have no decimals."""
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
 
 
 def facts(kind: str, config: Any, workload: Workload, *, warmup: int, repeat: int) -> dict[str, Any]:
@@ -59,6 +66,13 @@ def facts(kind: str, config: Any, workload: Workload, *, warmup: int, repeat: in
         },
         "warmup": warmup,
         "repeat": repeat,
+        **surroundings(),
+    }
+
+
+def surroundings() -> dict[str, Any]:
+    """The machine and the versions that made a file."""
+    return {
         "machine": {"cpus": os.cpu_count(), "system": platform.platform(), "python": platform.python_version()},
         "versions": {name: version for name in _LIBRARIES if (version := _find_version(name))},
     }
@@ -77,10 +91,13 @@ def check_writable(path: str | None) -> None:
         raise ConfigError(f"--json {path!r}: its folder does not exist; make it first")
 
 
-def write_json(path: str, facts: dict[str, Any], results: Results) -> None:
-    """Write facts and results. Raises ConfigError when the file cannot be written."""
-    text = json.dumps({**facts, **results.to_dict()}, indent=1, ensure_ascii=False) + "\n"
+def write_json(path: str, data: dict[str, Any]) -> None:
+    """Write a file at once or not at all. Raises ConfigError when it cannot be written."""
+    text = json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    place = Path(path).expanduser()
+    part = place.with_name(f".{place.name}.part")
     try:
-        Path(path).expanduser().write_text(text, encoding="utf-8")
+        part.write_text(text, encoding="utf-8")
+        part.replace(place)
     except OSError as error:
-        raise ConfigError(f"--json {path!r} cannot be written: {error.strerror}") from error
+        raise ConfigError(f"{path!r} cannot be written: {error.strerror}") from error

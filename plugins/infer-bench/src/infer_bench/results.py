@@ -12,11 +12,11 @@ __all__ = ["Metric", "Results", "percentile"]
 
 @dataclass(frozen=True)
 class Metric:
-    """One figure: its key in files, its label in tables."""
+    """One figure: its key in files, its label in tables, and which direction is better, if either is."""
 
     key: str
     label: str
-    is_better: Literal["higher", "lower"]
+    is_better: Literal["higher", "lower"] | None
 
 
 class Results:
@@ -39,7 +39,7 @@ class Results:
     def find_ratio(self, name: str, metric: Metric) -> float | None:
         """How many times as good the first contender is as `name`: above 1 it wins, also where less is better."""
         ours, theirs = self.find_median(self.names[0], metric), self.find_median(name, metric)
-        if not ours or not theirs:
+        if not ours or not theirs or metric.is_better is None:
             return None
         return ours / theirs if metric.is_better == "higher" else theirs / ours
 
