@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import socket
+import time
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -216,6 +219,149 @@ def test_b74_a_bias_for_an_id_without_a_token_is_refused(http: httpx.Client, tok
 
 def test_b74_such_an_id_is_no_prompt(http: httpx.Client) -> None:
     assert str(FORBIDDEN_ID) in error_of(complete(http, prompt=[1, FORBIDDEN_ID], max_tokens=1))["message"]
+
+
+# -- B01, B08, B10, B11: what would have broken the sampler ------------------------------------------------------
+
+
+@pytest.mark.parametrize("bias", [{str(NUM_TOKENS + 7): 5}, {"cat": -100}, {"-3": 1}, {"5": 101}, {"5": "much"}])
+def test_b01_a_bias_that_cannot_be_is_refused_and_touches_no_neighbour(http: httpx.Client, bias: Any) -> None:
+    alone = text_of(complete(http, **GREEDY))
+    with ThreadPoolExecutor(2) as pool:
+        neighbour = pool.submit(complete, http, **GREEDY)
+        refused = pool.submit(complete, http, **GREEDY, logit_bias=bias)
+    error = error_of(refused.result())
+    assert str(error["param"]).startswith("logit_bias")
+    assert next(iter(bias)) in error["message"]
+    assert text_of(neighbour.result()) == alone
+
+
+ABSURD: list[dict[str, Any]] = [
+    {"n": 5_000_000},
+    {"logprobs": 1_000_000_000},
+    {"seed": 2**63},
+    {"top_p": -1},
+    {"top_p": 1.1},
+    {"repetition_penalty": 0},
+    {"max_tokens": 1e18},
+    {"max_tokens": -1},
+    {"stop": ["x"] * 1000},
+    {"bad_words": ["x"] * 1000},
+]
+
+
+@pytest.mark.parametrize("absurd", ABSURD, ids=lambda absurd: next(iter(absurd)))
+def test_b08_an_absurd_number_is_refused_at_once(http: httpx.Client, absurd: dict[str, Any]) -> None:
+    started = time.monotonic()
+    error = error_of(complete(http, **{"prompt": "abc", "max_tokens": 2, **absurd}))
+    assert time.monotonic() - started < 5, "alone it is milliseconds; this machine may be busy"
+    assert error["param"] == next(iter(absurd))
+
+
+def test_b08_numbers_that_are_large_but_fine(http: httpx.Client) -> None:
+    for fine in ({"temperature": 1e6}, {"top_p": 1e-9}, {"seed": 2**63 - 1}, {"presence_penalty": 2}):
+        reply = complete(http, prompt="abc", max_tokens=3, **fine)
+        assert reply.status_code == 200 or "temperature" in error_of(reply)["message"], fine
+
+
+@pytest.mark.parametrize("words", [[""], [" "], ["a", ""]])
+def test_b10_blank_bad_words_are_refused(http: httpx.Client, words: list[str]) -> None:
+    assert str(error_of(complete(http, prompt="abc", max_tokens=2, bad_words=words))["param"]).startswith("bad_words")
+
+
+def test_b10_a_bad_word_appears_in_no_form(http: httpx.Client) -> None:
+    text = text_of(complete(http, **GREEDY))
+    for word in (text[3], text[5:7]):
+        assert word not in text_of(complete(http, **GREEDY, bad_words=[word]))
+
+
+def test_b11_an_allowed_token_that_is_banned_as_well_lets_no_other_out(http: httpx.Client) -> None:
+    reply = complete(http, **GREEDY, allowed_token_ids=[40], bad_words=[_letter_of(http, 40)])
+    assert reply.status_code in (400, 500), reply.text
+    assert strict_json(reply.text)["error"]["message"]
+    assert text_of(complete(http, **GREEDY))
+
+
+def _letter_of(http: httpx.Client, token_id: int) -> str:
+    text: str = strict_json(http.post("/detokenize", json={"tokens": [token_id]}).text)["prompt"]
+    return text
+
+
+# -- B16, B23, B53, B56: scores, counts, ids, salts ---------------------------------------------------------------
+
+
+def test_b16_a_scored_prompt_has_one_entry_per_token_streamed_or_whole(http: httpx.Client) -> None:
+    asked = {"prompt": "Q: 2+2? A: 4", "echo": True, "logprobs": 1, "max_tokens": 0}
+    reply = complete(http, **asked)
+    assert reply.status_code == 200, reply.text
+    body = strict_json(reply.text)
+    scores = body["choices"][0]["logprobs"]
+    assert body["choices"][0]["text"] == asked["prompt"]
+    assert body["usage"]["completion_tokens"] == 0
+    assert len(scores["token_logprobs"]) == len(scores["tokens"]) == body["usage"]["prompt_tokens"]
+    assert scores["token_logprobs"][0] is None
+    assert all(value <= 0 for value in scores["token_logprobs"][1:])
+    chunks, _ = streamed(http, "/v1/completions", asked)
+    parts = [chunk["choices"][0]["logprobs"] for chunk in chunks if chunk["choices"]]
+    assert [value for part in parts if part for value in part["token_logprobs"]] == scores["token_logprobs"]
+
+
+def test_b23_usage_of_several_choices_and_prompts_comes_once_and_last(http: httpx.Client) -> None:
+    asked = {"prompt": ["abc", "xyzzy"], "n": 2, "max_tokens": 3, "ignore_eos": True}
+    chunks, _ = streamed(http, "/v1/completions", {**asked, "stream_options": {"include_usage": True}})
+    assert [chunk["usage"] for chunk in chunks[:-1]] == [None] * (len(chunks) - 1)
+    assert chunks[-1]["choices"] == []
+    assert (chunks[-1]["usage"]["prompt_tokens"], chunks[-1]["usage"]["completion_tokens"]) == (8, 12)
+
+
+def test_b53_two_requests_with_one_id_each_get_their_own_text(http: httpx.Client) -> None:
+    bodies = [{**GREEDY, "prompt": prompt, "ignore_eos": True} for prompt in ("Seven green", "An old paper")]
+    alone = [text_of(complete(http, **body)) for body in bodies]
+    headers = {"x-request-id": "the-same"}
+    with ThreadPoolExecutor(8) as pool:
+        posts = [pool.submit(http.post, "/v1/completions", json=bodies[i % 2], headers=headers) for i in range(8)]
+    for number, each in enumerate(posts):
+        assert each.result().headers["x-request-id"] == "the-same"
+        assert text_of(each.result()) == alone[number % 2]
+
+
+def test_b56_a_prompt_with_another_salt_finds_nothing_cached(http: httpx.Client) -> None:
+    def cached(salt: str) -> tuple[int, str]:
+        reply = complete(http, **{**GREEDY, "prompt": "A long story " * 30, "cache_salt": salt})
+        body = strict_json(reply.text)
+        return body["usage"]["prompt_tokens_details"]["cached_tokens"], text_of(reply)
+
+    name = uuid.uuid4().hex
+    (first, text), (again, same), (other, equal) = cached(f"x{name}"), cached(f"x{name}"), cached(f"y{name}")
+    assert (first, other) == (0, 0)
+    assert again > 0
+    assert text == same == equal
+
+
+# -- B52, B59: clients that leave, and gauges --------------------------------------------------------------------
+
+
+def test_b52_b59_gauges_are_at_zero_soon_after_fifty_streams_were_dropped_at_once(http: httpx.Client) -> None:
+    def gauges() -> dict[str, float]:
+        lines = [line for line in http.get("/metrics").text.splitlines() if line and not line.startswith("#")]
+        found = {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
+        names = ("infer_requests_open", "infer_requests_running", "infer_requests_waiting")
+        return {name: found[name] for name in (*names, 'infer_kv_blocks{state="live"}')}
+
+    address = http.base_url
+    body = json.dumps({"prompt": "Seven", "max_tokens": 400, "n": 2, "stream": True, "ignore_eos": True}).encode()
+    head = f"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+    sockets = [socket.create_connection((address.host, address.port)) for _ in range(50)]
+    for each in sockets:
+        each.sendall(head.encode() + b"\r\n\r\n" + body)
+    assert sockets[0].recv(100)
+    assert gauges()["infer_requests_open"] > 0
+    for each in sockets:
+        each.close()
+    deadline = time.monotonic() + 10
+    while any(gauges().values()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not any(gauges().values()), gauges()
 
 
 # -- a server with keys, whose tokenizer begins each text -----------------------------------------------------

@@ -6,7 +6,7 @@ depend on the shape of a batch, so a first difference where the model saw a tie 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -171,8 +171,9 @@ def check_neighbours(subject: Subject) -> None:
 
 
 @pytest.fixture(scope="module", params=["tiny", "tiny_gemma"])
-def small(request: pytest.FixtureRequest) -> Iterator[Subject]:
-    yield request.getfixturevalue(request.param)
+def small(request: pytest.FixtureRequest) -> Subject:
+    found: Subject = request.getfixturevalue(request.param)
+    return found
 
 
 @pytest.mark.parametrize("name", VARIANTS)
