@@ -65,6 +65,7 @@ MESSAGES = [
         prompt_tokens=6,
         generated_tokens=7,
         cached_tokens=16,
+        started_s=1.5,
         num_failed_rows=1,
     ),
     StepPlan(

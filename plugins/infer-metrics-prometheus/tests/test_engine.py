@@ -93,7 +93,7 @@ async def test_an_engine_that_answers_but_refuses_requests_is_up_and_not_ready(s
 async def test_totals_go_on_when_the_engine_was_started_again(scrape: Scrape, engine: Any) -> None:
     engine.has(num_steps=100, prompt_tokens=1000, generated_tokens=500, cached_tokens=64, num_preemptions=2)
     await scrape()
-    engine.has(num_steps=3, prompt_tokens=10, generated_tokens=2, cached_tokens=0, num_preemptions=0)
+    engine.has(started_s=2, num_steps=3, prompt_tokens=10, generated_tokens=2, cached_tokens=0, num_preemptions=0)
     found = plain(await scrape())
     assert found["infer_steps_total"] == 103
     assert found["infer_prompt_tokens_total"] == 1010
@@ -104,11 +104,12 @@ async def test_totals_go_on_when_the_engine_was_started_again(scrape: Scrape, en
 
 def test_totals_of_several_lives_add_up_and_never_fall(engine: Any) -> None:
     totals, seen = EngineTotals(), [0.0]
-    for steps in (5, 9, 9, 2, 7, 0, 1):
-        engine.has(num_steps=steps, generated_tokens=steps * 3)
+    # The last engine has done more than the one before, when it is asked for the first time.
+    for life, steps in ((1, 5), (1, 9), (1, 9), (2, 2), (2, 7), (3, 0), (3, 1), (4, 8)):
+        engine.has(started_s=life, num_steps=steps, generated_tokens=steps * 3)
         seen.append(totals.after(engine.now)["num_steps"])
     assert seen == sorted(seen)
-    assert seen[-1] == 9 + 7 + 1
+    assert seen[-1] == 9 + 7 + 1 + 8
 
 
 async def test_scrapes_at_the_same_time_share_one_question(engine: Any) -> None:

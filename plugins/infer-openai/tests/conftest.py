@@ -41,6 +41,7 @@ LIMITS = Limits(
     max_logit_bias=10,
     max_prompts=4,
     max_bad_words=4,
+    max_token_ids=50,
     max_json_depth=100,
 )
 CARD = ModelCard(

@@ -29,6 +29,7 @@ LIMITS = Limits(
     max_logit_bias=10,
     max_prompts=8,
     max_bad_words=8,
+    max_token_ids=50,
     max_json_depth=100,
 )
 

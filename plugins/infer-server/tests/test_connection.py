@@ -187,6 +187,24 @@ async def test_the_rest_of_a_body_that_nobody_reads_has_its_time_too() -> None:
         await closed(reader)
 
 
+async def test_a_connection_whose_body_ended_after_its_answer_is_idle_from_then_on() -> None:
+    async with served(idle_timeout_s=0.2) as (connect, _, _):
+        reader, writer = await connect()
+        writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n")
+        assert (await reply_of(reader))[0] == 200
+        writer.write(b"{}")
+        await closed(reader)
+
+
+async def test_the_next_request_may_take_longer_than_an_idle_connection_may() -> None:
+    async with served(idle_timeout_s=0.1) as (connect, _, _):
+        reader, writer = await connect()
+        writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n")
+        assert (await reply_of(reader))[0] == 200
+        writer.write(b"{}GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert (await reply_of(reader))[0] == 200
+
+
 async def test_connections_beyond_the_limit_are_closed_at_once(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

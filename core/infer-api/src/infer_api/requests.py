@@ -149,6 +149,8 @@ class EngineStats(msgspec.Struct, frozen=True, kw_only=True):
     prompt_tokens: int
     generated_tokens: int
     cached_tokens: int
+    started_s: float
+    """Wall-clock time when this engine began; another value is another engine, whose counters begin at 0."""
     num_failed_rows: int
     """Rows that a step could not sample, such as those with scores that are not finite."""
 

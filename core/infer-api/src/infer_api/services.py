@@ -267,6 +267,7 @@ class Limits:
     max_logit_bias: int
     max_prompts: int
     max_bad_words: int
+    max_token_ids: int
     max_json_depth: int
 
 

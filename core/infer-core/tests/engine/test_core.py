@@ -13,6 +13,7 @@ from infer.scheduler.scheduler import SchedulerLimits
 from infer_api.errors import RequestError
 from infer_api.requests import EngineOutput, EngineRequest, RowError, SamplingParams
 from infer_api.specs import KVSpec, KVTensor, Retain
+from infer_api.steps import PlannedRow, PromptScores, SampledRow
 from infer_testkit.executor import ScriptedExecutor, next_token
 from infer_testkit.fakes.policies import InTurn
 
@@ -350,6 +351,27 @@ def test_what_a_failed_row_computed_is_not_found_by_others() -> None:
     good = answers(engine, [alike("good", [*range(30)])])["good"]
     assert good[0].num_cached_tokens == 0
     assert engine.stats().num_failed_rows == 1
+
+
+def test_the_kv_of_a_prompt_whose_scores_failed_is_not_found_by_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, _ = make_engine(windows=False)
+
+    def fail(self: ScriptedExecutor, planned: PlannedRow) -> PromptScores:
+        return PromptScores(planned.slot, 1, [], RowError("NaN"))
+
+    monkeypatch.setattr(ScriptedExecutor, "_score", fail)
+    bad = answers(engine, [make_request("bad", 30, 0, prompt_logprobs=0)])["bad"]
+    assert bad[-1].error == RowError("NaN")
+    assert engine.stats().num_cached_blocks == 0
+
+
+def test_a_request_that_fails_by_its_own_fault_leaves_its_prefix_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, _ = make_engine(windows=False)
+    error = RowError("no token is left", "no_allowed_token", 400)
+    with monkeypatch.context() as patch:
+        patch.setattr(ScriptedExecutor, "_sample", lambda self, slot: SampledRow(slot, [], None, error))
+        assert answers(engine, [alike("bad", [*range(30)])])["bad"][-1].error == error
+    assert answers(engine, [alike("good", [*range(30)])])["good"][0].num_cached_tokens == 28
 
 
 def test_a_queue_that_is_full_refuses_and_says_when_to_come_back() -> None:

@@ -82,8 +82,18 @@ def test_tokens_beyond_the_output_layer_are_left_out() -> None:
     assert banned(BadWords(["a"], Vocabulary([b"a", b"b", b"a"], 2, CPU)), 2) == {0}
 
 
+def test_words_that_no_token_contains_are_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bad_words, "MAX_CACHED_IDS", 10_000)
+    known = vocabulary([b"a"])
+    first = known.word(b"0" * 500)
+    assert known.word(b"0" * 500) is first
+    for letter in b"123":
+        known.word(bytes([letter]) * 500)
+    assert known.word(b"0" * 500) is not first
+
+
 def test_words_seen_before_are_kept_within_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bad_words, "MAX_CACHED_IDS", 25)
+    monkeypatch.setattr(bad_words, "MAX_CACHED_IDS", 2 * (10 + 64 + 8) + 5)
     known = vocabulary([bytes([letter]) + bytes([each]) for letter in b"abcd" for each in range(10, 20)])
     first, second = known.word(b"a"), known.word(b"b")
     assert known.word(b"a") is first

@@ -156,9 +156,16 @@ def scripted_engine() -> type[ScriptedEngine]:
 @pytest.fixture
 def limits() -> Limits:
     return Limits(
-        max_body_bytes=2**20, max_n=8, max_logprobs=5, max_stop=4, max_logit_bias=3, max_prompts=4, max_bad_words=3,
+        max_body_bytes=2**20,
+        max_n=8,
+        max_logprobs=5,
+        max_stop=4,
+        max_logit_bias=3,
+        max_prompts=4,
+        max_bad_words=3,
+        max_token_ids=50,
         max_json_depth=100,
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture
@@ -178,7 +185,8 @@ def pipeline(byte_tokenizer, card, limits):
     """Makes a TextPipeline over an engine; `eos` is <|im_end|>, id 1."""
 
     def make(engine: ScriptedEngine, **fields) -> TextPipeline:
-        return TextPipeline(engine, fields.pop("tokenizer", byte_tokenizer), card, limits, eos_ids=(1,), **fields)
+        tokenizer, bounds = fields.pop("tokenizer", byte_tokenizer), fields.pop("limits", limits)
+        return TextPipeline(engine, tokenizer, card, bounds, eos_ids=(1,), **fields)
 
     return make
 

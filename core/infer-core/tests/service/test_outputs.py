@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 from contextlib import aclosing
 
@@ -331,10 +332,12 @@ def test_any_cut_into_steps_gives_the_same_reply(pipeline, scripted_engine, scri
     assert run(steps) == run([ids]) == run(one_by_one(ids))
 
 
-def test_stop_ids_and_min_tokens_that_leave_no_token_are_refused(pipeline, scripted_engine, prompt, card) -> None:
+def test_stop_ids_and_min_tokens_that_leave_no_token_are_refused(
+    pipeline, scripted_engine, prompt, card, limits
+) -> None:
     """Id 1, the end of text, is forbidden too unless it is ignored."""
     ids = tuple(each for each in range(card.vocab_size) if each != 1)
-    check = pipeline(scripted_engine()).check
+    check = pipeline(scripted_engine(), limits=dataclasses.replace(limits, max_token_ids=len(ids))).check
     with pytest.raises(RequestError, match="forbids every token") as caught:
         check([prompt("a")], SamplingParams(min_tokens=1, stop_token_ids=ids))
     assert (caught.value.status, caught.value.param) == (400, "stop_token_ids")

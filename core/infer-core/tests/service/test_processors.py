@@ -43,6 +43,7 @@ def test_parameters_become_plain_data_with_defaults() -> None:
         ({}, "logits_processors.window.size", "required"),
         ({"size": 1, "sise": 2}, "logits_processors.window.sise", "Did you mean 'size'?"),
         ({"size": 1, "weights": [1, "a"]}, "logits_processors.window.weights.1", "number"),
+        ({"size": 10**30}, "logits_processors.window", "serialize"),
         ({"size": math.nan}, "logits_processors.window", "JSON"),
         (5, "logits_processors.window", "an object of parameters"),
         (None, "logits_processors.window", "an object of parameters"),

@@ -246,3 +246,24 @@ def test_no_tokens_are_generated_only_where_one_prompt_is_scored(check) -> None:
 def test_priority_and_salt_of_a_prompt_are_bounded(check, fields, param) -> None:
     assert refused(check, prompts=(Rendered((1,), **fields),)).param == param
     assert check(prompts=(Rendered((1,), priority=-(2**31), cache_salt="x" * 256),)).n == 1
+
+
+def test_what_is_reported_of_prompts_is_bounded_over_all_choices(card, limits) -> None:
+    long = dataclasses.replace(card, max_model_len=100_000)
+    prompt = Rendered((1,) * 90_000)
+
+    def asked(n: int, count: int) -> SamplingParams:
+        return check_sampling(SamplingParams(n=n, prompt_logprobs=count), long, limits, (prompt,))
+
+    assert asked(2, 0).n == 2
+    with pytest.raises(RequestError, match="360000 entries .* at most 250000") as caught:
+        asked(2, 1)
+    assert (caught.value.status, caught.value.param) == (400, "prompt_logprobs")
+
+
+@pytest.mark.parametrize("field", ["stop_token_ids", "allowed_token_ids"])
+def test_lists_of_token_ids_are_bounded(card, limits, field) -> None:
+    ids = tuple(at % card.vocab_size for at in range(limits.max_token_ids + 1))
+    with pytest.raises(RequestError, match="--server.max-token-ids") as caught:
+        check_sampling(SamplingParams(**{field: ids}), card, limits, (Rendered((1,)),))
+    assert (caught.value.status, caught.value.param) == (400, field)

@@ -163,10 +163,10 @@ class ScriptedExecutor:
     def _sample(self, slot: int) -> SampledRow:
         row = self.rows[slot]
         error = self.before_sample(slot, row.tokens)
+        token = next_token(row.tokens, self.vocab_size)
+        row.tokens.append(token)  # also of a row that failed: the next step may be planned already
         if error is not None:
             return SampledRow(slot, [], None, RowError(error))
-        token = next_token(row.tokens, self.vocab_size)
-        row.tokens.append(token)
         return SampledRow(slot, [token])
 
 

@@ -77,7 +77,7 @@ async def run_load(
             wait_s = planned_s - (time.perf_counter() - start)
             if wait_s > 0:
                 await asyncio.sleep(wait_s)
-                lags.append(time.perf_counter() - start - planned_s)
+            lags.append(time.perf_counter() - start - planned_s)
             record = RequestRecord(index, planned_s, input_tokens=prompt.input_len)
             tasks.append(group.create_task(one(prompt, record)))
     records = tuple(task.result() for task in tasks)

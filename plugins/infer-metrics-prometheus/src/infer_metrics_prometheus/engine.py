@@ -46,13 +46,14 @@ class EngineTotals:
     def __init__(self) -> None:
         self._before = dict.fromkeys(_COUNTERS, 0.0)
         self._last = dict.fromkeys(_COUNTERS, 0.0)
+        self._life_s = 0.0
 
     def after(self, stats: EngineStats) -> dict[str, float]:
         """The totals now. What an engine counted between its last answer and its death is not known."""
         current = {name: float(getattr(stats, name)) for name in _COUNTERS}
-        if any(current[name] < self._last[name] for name in _COUNTERS):
+        if stats.started_s != self._life_s:
             self._before = {name: self._before[name] + self._last[name] for name in _COUNTERS}
-        self._last = current
+        self._last, self._life_s = current, stats.started_s
         return {name: self._before[name] + current[name] for name in _COUNTERS}
 
 

@@ -73,6 +73,7 @@ class Connection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         for name in list(self._timers):
             self._clear(name)
+        self._unset_keepalive_if_required()  # uvicorn lets it run on where the client reset the connection
         # uvicorn tells the newest of pipelined requests only, which need not be the one that runs.
         if self._running is not None and not self._running.response_complete:
             self._running.disconnected = True
@@ -131,11 +132,18 @@ class Connection(HttpToolsProtocol):
         self._part = ""
         self._clear("body")
         super().on_message_complete()
+        if not self._is_answering and not self.transport.is_closing():
+            # It was answered before its end came, and that end has stopped uvicorn's timer.
+            self._unset_keepalive_if_required()
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
 
     # --- what is answered -----------------------------------------------------------------------------------------
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._running = cycle
+        self._unset_keepalive_if_required()
         super()._start_asgi_task(cycle, app)
 
     def on_response_complete(self) -> None:
@@ -202,6 +210,8 @@ class Connection(HttpToolsProtocol):
 
     def _watch_end(self) -> None:
         """A closed transport waits for what it has not sent yet, as long as the other side keeps it waiting."""
+        self._clear("headers")
+        self._clear("body")
         self._set("end", self._limits.write_timeout_s, self.transport.abort)
 
     def _set(self, name: str, delay_s: float, then: Callable[[], None]) -> None:

@@ -22,16 +22,19 @@ class CutMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         begun: list[Message] = []
+        ended = False
 
         async def watched(message: Message) -> None:
+            nonlocal ended
             if message["type"] == "http.response.start":
                 begun.append(message)
+            ended = message["type"] == "http.response.body" and not message.get("more_body", False)
             await send(message)
 
         try:
             await self._app(scope, receive, watched)
         except asyncio.CancelledError:
-            if scope["type"] == "http":
+            if scope["type"] == "http" and not ended:
                 await _cut(scope, receive, send, begun)
             raise
 

@@ -233,8 +233,10 @@ class ServerConfig(Section):
     """Largest request line and headers together."""
     max_json_depth: Annotated[int, Field(gt=0, le=500), said()] = 100
     """Deepest nesting of arrays and objects in a body."""
-    max_bad_words: Annotated[int, Field(ge=0), said()] = 128
+    max_bad_words: Annotated[int, Field(ge=0), said()] = 32
     """Most 'bad_words' of one request."""
+    max_token_ids: Annotated[int, Field(ge=0), said()] = 4096
+    """Most ids in 'stop_token_ids' or 'allowed_token_ids' of one request."""
     max_body_bytes: Annotated[Size, said()] = 16 * 2**20
     """Largest request body."""
     max_n: Annotated[int, Field(gt=0), said()] = 128

@@ -15,7 +15,7 @@ from infer.kv.groups import KVGeometry
 from infer.kv.prefix import root_key
 from infer.scheduler.scheduler import PlannedStep, Scheduler, SchedulerLimits
 from infer.scheduler.sequence import Sequence
-from infer_api.errors import RequestError
+from infer_api.errors import PluginError, RequestError
 from infer_api.executors import Executor
 from infer_api.requests import EngineOutput, EngineRequest, EngineStats, FinishReason, RowError, TokenLogprobs
 from infer_api.schedulers import Policy
@@ -62,6 +62,7 @@ class Engine:
         self._live: dict[str, Sequence] = {}
         self._ended_at: deque[float] = deque(maxlen=_RECENT)
         self._retired_at = 0.0
+        self._started_s = time.time()
         self._generation = 0  # of the prefix cache: a reset makes the keys of all before it unknown
         self._num_steps = self._num_failed_rows = 0
         self._prompt_tokens = self._generated_tokens = 0
@@ -113,7 +114,8 @@ class Engine:
         """Keep the pipeline full, wait for its oldest step, hand out what became known."""
         self._submit()
         if not self._submitted:
-            assert not self._live, "requests are queued, nothing runs, and none of them can be planned"
+            if self._live:
+                raise PluginError("requests wait, nothing runs, and the scheduling policy gives none of them a token")
             return []
         oldest = self._submitted.popleft()
         result = oldest.result.result()
@@ -121,7 +123,10 @@ class Engine:
         seconds = now - max(oldest.at, self._retired_at)
         self.scheduler.pacer.observe(oldest.step.num_prefill, oldest.step.num_decodes, seconds)
         self._retired_at = now
-        self.scheduler.retire(oldest.step, [row.slot for row in result.rows if row.error is not None])
+        # An error of status 400 is the request's own: what the model computed for it is sound.
+        told = [*((row.slot, row.error) for row in result.rows), *((one.slot, one.error) for one in result.prompts)]
+        failed = [slot for slot, error in told if error is not None and error.status >= 500]
+        self.scheduler.retire(oldest.step, failed)
         scored = self._take_scores(oldest.step, result) if result.prompts else {}
         return self._advance(oldest.step, result, scored)
 
@@ -141,6 +146,7 @@ class Engine:
             prompt_tokens=self._prompt_tokens,
             generated_tokens=self._generated_tokens,
             cached_tokens=scheduler.num_cached_tokens,
+            started_s=self._started_s,
             num_failed_rows=self._num_failed_rows,
         )
 
@@ -212,13 +218,10 @@ class Engine:
         return self._output(sequence, row.token_ids, row=row, scores=scores)
 
     def _why_ended(self, sequence: Sequence, token_id: int) -> tuple[FinishReason | None, int | None]:
-        request, sampling = sequence.request, sequence.request.sampling
-        if token_id in sampling.stop_token_ids or (not sampling.ignore_eos and token_id in request.eos_ids):
+        if token_id in sequence.end_ids:
             return "stop", token_id
-        if (
-            sequence.num_generated == sampling.max_tokens
-            or len(sequence.token_ids) >= self.scheduler.limits.max_model_len
-        ):
+        is_long = len(sequence.token_ids) >= self.scheduler.limits.max_model_len
+        if is_long or sequence.num_generated == sequence.request.sampling.max_tokens:
             return "length", None
         return None, None
 

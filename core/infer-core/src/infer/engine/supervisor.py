@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Protocol
 
-from infer.engine.loop import MENDABLE
 from infer.engine.router import OnDeath
 from infer.engine.start import EngineFacts, EngineSpec, Progress
 from infer_api.errors import EngineDeadError, InferError, RequestError
@@ -40,8 +39,8 @@ class Supervisor:
     """EngineClient over a row of clients, one after the other.
 
     When the engine dies, its requests fail with EngineDeadError and a new one is started from the same specification;
-    until that serves, requests are refused with 503. More than `max_restarts` within ten minutes, or a
-    restart that fails for a reason which only a user can mend, and it stays dead.
+    until that serves, requests are refused with 503. After `max_restarts` within ten minutes, those that failed
+    included, it stays dead.
     """
 
     def __init__(self, make: MakeClient, max_restarts: int) -> None:
@@ -155,19 +154,17 @@ class Supervisor:
             try:
                 await self._drop()
                 facts = await self._launch()
-            except MENDABLE as error:
-                return self._give_up(f"the engine cannot be started again: {error}")
-            except Exception as error:  # noqa: BLE001 - plugin code of any kind; tried again within the limit
+            except Exception as error:  # noqa: BLE001 - of any kind, also a lack of memory that passes
                 _log.exception("a restart of the engine has failed")
                 if not self._try_again(f"the engine cannot be started again: {error}"):
-                    return None
+                    return
                 await asyncio.sleep(_PAUSE_S)
             else:
                 tokens = facts.capacity_tokens
                 _log.warning(
                     "the engine serves again after %.1f s, with a KV cache of %d tokens", self._start_took_s, tokens
                 )
-                return None
+                return
 
     async def _drop(self) -> None:
         """Close the dead engine's client and free what it held, for the next one needs the room."""

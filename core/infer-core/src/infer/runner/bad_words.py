@@ -24,7 +24,7 @@ from torch import Tensor
 __all__ = ["BadWords", "Vocabulary", "Word"]
 
 MAX_CACHED_IDS = 4_000_000
-"""Banned ids that are kept for words seen before, all words together."""
+"""Banned ids that are kept for words seen before, all words together; a word's own state counts as `Word.size` says."""
 
 
 class Vocabulary:
@@ -48,9 +48,9 @@ class Vocabulary:
             self._words.move_to_end(text)
             return self._words[text]
         word = self._words[text] = Word(text, self)
-        self._num_cached_ids += len(word.contained)
+        self._num_cached_ids += word.size
         while self._num_cached_ids > MAX_CACHED_IDS and len(self._words) > 1:
-            self._num_cached_ids -= len(self._words.popitem(last=False)[1].contained)
+            self._num_cached_ids -= self._words.popitem(last=False)[1].size
         return word
 
     def containing(self, text: bytes) -> Tensor:
@@ -85,6 +85,11 @@ class Word:
         self._borders = _borders(text)
         self._endings: dict[int, Tensor] = {}
         self._completing: dict[int, Tensor] = {}
+
+    @property
+    def size(self) -> int:
+        """What it holds, counted in ids: a word that no token contains takes room for its automaton, too."""
+        return len(self.contained) + 64 + 8 * len(self.text)
 
     def advance(self, state: int, data: bytes) -> int:
         """The state after `data`, from `state`."""

@@ -411,7 +411,6 @@ class Scheduler:
 
 def _admission(sequence: Sequence, num_computed: int) -> AdmittedRow:
     request = sequence.request
-    ends = () if request.sampling.ignore_eos else request.eos_ids
     return AdmittedRow(
         slot=sequence.slot,
         token_ids=list(sequence.token_ids),
@@ -419,5 +418,5 @@ def _admission(sequence: Sequence, num_computed: int) -> AdmittedRow:
         num_computed=num_computed,
         sampling=request.sampling,
         vocab_size=request.vocab_size,
-        stop_ids=(*ends, *request.sampling.stop_token_ids),
+        stop_ids=tuple(sequence.end_ids),
     )

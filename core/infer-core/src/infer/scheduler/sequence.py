@@ -30,6 +30,7 @@ class Sequence:
         "block_floor",
         "blocks",
         "capacity",
+        "end_ids",
         "epoch",
         "is_finished",
         "is_told",
@@ -58,6 +59,10 @@ class Sequence:
         self.request = request
         self.token_ids = list(request.prompt_ids)
         self.num_prompt = self.length = len(request.prompt_ids)
+        # A set: a request may name most of the vocabulary, and each token is looked up.
+        self.end_ids = frozenset(request.sampling.stop_token_ids) | (
+            frozenset() if request.sampling.ignore_eos else frozenset(request.eos_ids)
+        )
         limit = request.sampling.max_tokens
         self.scores_only = limit == 0
         longest = max_model_len if limit is None else min(max_model_len, self.num_prompt + limit)

@@ -169,6 +169,7 @@ def _limits(config: InferConfig) -> Limits:
         max_logit_bias=server.max_logit_bias,
         max_prompts=server.max_prompts,
         max_bad_words=server.max_bad_words,
+        max_token_ids=server.max_token_ids,
         max_json_depth=server.max_json_depth,
     )
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from infer.config.values import nearest
 from infer.plugins.discovery import PluginIndex
 from infer.plugins.pluginset import PluginSet
@@ -41,6 +43,10 @@ class ProcessorOffer:
         except ValueError as error:  # pydantic.ValidationError is one, and knows its errors
             raise self._refusal(error) from None
         plain: dict[str, Any] = checked.model_dump(mode="json")
+        try:
+            msgspec.msgpack.encode(plain)  # as it will go to the engine, which takes no integer of more than 64 bits
+        except (OverflowError, TypeError) as error:
+            raise self._refusal(ValueError(str(error))) from None
         return plain
 
     def _refusal(self, error: ValueError) -> RequestError:

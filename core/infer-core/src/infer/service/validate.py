@@ -38,6 +38,8 @@ MIN_REPETITION_PENALTY, MAX_REPETITION_PENALTY = 0.01, 100.0
 SEED_MODULUS = 2**63
 MAX_STOP_CHARS = 1000
 """Longest stop string or bad word: a table is made for each of its characters, for every choice."""
+MAX_PROMPT_SCORES = 250_000
+"""Tokens and alternatives that one request may have reported for its prompts; each takes some 400 bytes here."""
 MAX_PRIORITY = 2**31
 MAX_SALT_CHARS = 256
 
@@ -54,6 +56,7 @@ def check_sampling(
     check_scores(params)
     _check_counts(params, card, limits)
     _check_lengths(params, card, prompts)
+    _check_prompt_scores(params, prompts)
     top_k = params.top_k if 0 < params.top_k < card.vocab_size else 0
     return msgspec.structs.replace(
         params,
@@ -62,10 +65,10 @@ def check_sampling(
         top_p=float(params.top_p) or 1.0,
         seed=None if params.seed is None else params.seed % SEED_MODULUS,
         stop=_checked_stop(params.stop, limits),
-        stop_token_ids=_checked_ids("stop_token_ids", params.stop_token_ids, card),
+        stop_token_ids=_checked_ids("stop_token_ids", params.stop_token_ids, card, limits),
         logit_bias=_checked_bias(params.logit_bias, card, limits),
         bad_words=_checked_bad_words(params.bad_words, limits),
-        allowed_token_ids=_checked_allowed(params.allowed_token_ids, card),
+        allowed_token_ids=_checked_allowed(params.allowed_token_ids, card, limits),
         processors=check_processors(params.processors, processors or {}),
     )
 
@@ -145,6 +148,18 @@ def _check_lengths(params: SamplingParams, card: ModelCard, prompts: Sequence[Re
     _check_integer("min_tokens", params.min_tokens, 0, most, hint="the upper end is max_tokens")
 
 
+def _check_prompt_scores(params: SamplingParams, prompts: Sequence[Rendered]) -> None:
+    if params.prompt_logprobs is None:
+        return
+    count = params.n * (1 + params.prompt_logprobs) * sum(len(prompt.prompt_ids) for prompt in prompts)
+    if count > MAX_PROMPT_SCORES:
+        message = (
+            f"prompt_logprobs asks for {count} entries (tokens of the prompts x n x (1 + alternatives)), at most "
+            f"{MAX_PROMPT_SCORES} are allowed; send fewer prompts, a smaller n or fewer alternatives"
+        )
+        raise RequestError(message, param="prompt_logprobs")
+
+
 def _checked_stop(stop: Any, limits: Limits) -> tuple[str, ...]:
     if isinstance(stop, str) or not isinstance(stop, Sequence):
         _refuse("stop", repr(stop), "a list of strings")
@@ -173,21 +188,23 @@ def _checked_bad_words(words: Any, limits: Limits) -> tuple[str, ...]:
     return tuple(dict.fromkeys(words))
 
 
-def _checked_allowed(ids: Any, card: ModelCard) -> tuple[int, ...] | None:
+def _checked_allowed(ids: Any, card: ModelCard, limits: Limits) -> tuple[int, ...] | None:
     if ids is None:
         return None
-    checked = _checked_ids("allowed_token_ids", ids, card)
+    checked = _checked_ids("allowed_token_ids", ids, card, limits)
     if not checked:
         _refuse("allowed_token_ids", "an empty one", "a list of at least one token id")
     return tuple(sorted(checked))
 
 
-def _checked_ids(param: str, ids: Any, card: ModelCard) -> tuple[int, ...]:
+def _checked_ids(param: str, ids: Any, card: ModelCard, limits: Limits) -> tuple[int, ...]:
     if isinstance(ids, str | bytes) or not isinstance(ids, Sequence):
         _refuse(param, _shown(ids), "a list of token ids")
+    if len(ids) > limits.max_token_ids:
+        _refuse(param, f"{len(ids)} ids", f"at most {limits.max_token_ids} (--server.max-token-ids)")
     for at, token_id in enumerate(ids):
         _check_integer(f"{param}[{at}]", token_id, 0, card.vocab_size - 1, hint="the vocabulary's ids")
-    return tuple(dict.fromkeys(ids))  # a client may send millions of them
+    return tuple(dict.fromkeys(ids))
 
 
 def _checked_bias(bias: Any, card: ModelCard, limits: Limits) -> dict[int, float]:
