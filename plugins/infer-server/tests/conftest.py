@@ -30,6 +30,7 @@ LIMITS = Limits(
     max_prompts=8,
     max_bad_words=8,
     max_token_ids=50,
+    max_sequences=10_000,
     max_json_depth=100,
 )
 

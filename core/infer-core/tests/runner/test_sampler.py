@@ -392,12 +392,16 @@ def test_a_processor_cannot_make_possible_what_is_not() -> None:
     assert draw_all(torch.randn(1, 20), table).token_ids_R.tolist() == [4]
 
 
-@pytest.mark.parametrize("way", ["raises", "nan", "infinite"])
+@pytest.mark.parametrize("way", ["raises", "exits", "resizes", "nan", "infinite"])
 def test_a_processor_that_fails_ends_its_row_only_and_is_named(way: str) -> None:
     def broken(scores_V: Tensor, token_ids: Sequence[int]) -> None:
         scores_V[2] = float("nan") if way == "nan" else float("inf")
         if way == "raises":
             raise KeyError("gone")
+        if way == "exits":
+            raise SystemExit(3)
+        if way == "resizes":
+            scores_V.resize_(3)
 
     logits = torch.randn(2, 20)
     rows = [(SamplingParams(seed=1, processors={"broken": {}}), [1], 1), (SamplingParams(seed=2), [1], 1)]

@@ -164,6 +164,7 @@ def limits() -> Limits:
         max_prompts=4,
         max_bad_words=3,
         max_token_ids=50,
+        max_sequences=20,
         max_json_depth=100,
     )
 

@@ -67,7 +67,8 @@ def test_offers_are_the_chosen_plugins_and_load_when_they_are_asked() -> None:
     def record(name: str) -> PluginRecord:
         return PluginRecord(FIELD, name, "acme", "1.0", "acme", {"request": {"title": name}}, "compatible")
 
-    index = PluginIndex([record("one"), record("two")])
+    failed = PluginRecord(FIELD, "bad", "broken", "1.0", "broken", {}, "failed", "its manifest is missing")
+    index = PluginIndex([record("one"), record("two"), failed])
     pinned = PinnedPlugin(FIELD, "two", "acme", "1.0", "acme", "acme:Two", request_class="no_such_module_here:Two")
     (offer,) = processor_offers(index, PluginSet((pinned,)))
     assert (offer.name, offer.schema) == ("two", {"title": "two"})

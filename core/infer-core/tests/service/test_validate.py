@@ -267,3 +267,11 @@ def test_lists_of_token_ids_are_bounded(card, limits, field) -> None:
     with pytest.raises(RequestError, match="--server.max-token-ids") as caught:
         check_sampling(SamplingParams(**{field: ids}), card, limits, (Rendered((1,)),))
     assert (caught.value.status, caught.value.param) == (400, field)
+
+
+def test_more_choices_than_can_ever_run_and_wait_are_refused_for_good(card, limits) -> None:
+    prompts = [Rendered((1,))] * 4
+    assert check_sampling(SamplingParams(n=5), card, limits, prompts).n == 5
+    with pytest.raises(RequestError, match="--max-num-seqs . --max-waiting") as caught:
+        check_sampling(SamplingParams(n=6), card, limits, prompts)
+    assert (caught.value.status, caught.value.param) == (400, "n")

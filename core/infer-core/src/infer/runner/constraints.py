@@ -70,12 +70,15 @@ def _penalise(scores_V: Tensor, row: RowSampling) -> None:
 def _process(scores_V: Tensor, row: RowSampling) -> RowError | None:
     assert row.history is not None
     impossible_V = scores_V == float("-inf")
+    own_V = scores_V.clone()  # a processor that resizes its tensor must not reach into the rows of others
     for name, processor in row.processors:
         try:
-            processor(scores_V, row.history)
-        except Exception as error:  # noqa: BLE001 - foreign code; the plugin is named
+            processor(own_V, row.history)
+            if own_V.shape != scores_V.shape or own_V.dtype != scores_V.dtype:
+                raise TypeError(f"it made {tuple(own_V.shape)} scores of {tuple(scores_V.shape)}")
+        except BaseException as error:  # noqa: BLE001 - foreign code, which may also try to exit; the plugin is named
             return processor_failure(name, error)
-    scores_V.masked_fill_(impossible_V, float("-inf"))
+    scores_V.copy_(own_V.masked_fill_(impossible_V, float("-inf")))
     return None
 
 

@@ -37,11 +37,11 @@ class Processors:
                 # JSON, since parameters came as such: a tuple is written as a list.
                 checked = request_class.model_validate_json(json.dumps(parameters))
                 rows.append((name, processor.row(checked, num_prompt, self._context)))
-            except Exception as error:  # noqa: BLE001 - foreign code; the plugin is named
+            except BaseException as error:  # noqa: BLE001 - foreign code; the plugin is named
                 return processor_failure(name, error)
         return tuple(rows)
 
 
-def processor_failure(name: str, error: Exception) -> RowError:
+def processor_failure(name: str, error: BaseException) -> RowError:
     """What the request hears when code of the processor `name` raises."""
     return RowError(f"the logits processor {name!r} failed: {type(error).__name__}: {error}", "processor_failed")

@@ -170,6 +170,7 @@ def _limits(config: InferConfig) -> Limits:
         max_prompts=server.max_prompts,
         max_bad_words=server.max_bad_words,
         max_token_ids=server.max_token_ids,
+        max_sequences=config.scheduler.max_num_seqs + config.scheduler.max_waiting,
         max_json_depth=server.max_json_depth,
     )
 

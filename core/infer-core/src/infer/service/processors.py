@@ -62,7 +62,8 @@ class ProcessorOffer:
 
 def processor_offers(index: PluginIndex, plugin_set: PluginSet) -> tuple[ProcessorOffer, ...]:
     """The processors among the chosen plugins; their code is imported when a request asks for them."""
-    schemas = {(each.name, each.distribution): each.data["request"] for each in index.records() if each.kind == FIELD}
+    records = [each for each in index.records(FIELD) if each.state != "failed"]
+    schemas = {(each.name, each.distribution): each.data["request"] for each in records}
     return tuple(
         ProcessorOffer(
             each.name,

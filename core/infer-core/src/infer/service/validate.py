@@ -54,7 +54,7 @@ def check_sampling(
     """`params` with special values settled. Raises RequestError (400) whose `param` names the field or prompt."""
     check_prompts(prompts, card, limits, room=0 if params.max_tokens == 0 else 1)
     check_scores(params)
-    _check_counts(params, card, limits)
+    _check_counts(params, card, limits, len(prompts))
     _check_lengths(params, card, prompts)
     _check_prompt_scores(params, prompts)
     top_k = params.top_k if 0 < params.top_k < card.vocab_size else 0
@@ -116,8 +116,11 @@ def check_scores(params: SamplingParams) -> None:
     _check_integer("top_k", params.top_k, -1, None, hint="0 and -1 are off")
 
 
-def _check_counts(params: SamplingParams, card: ModelCard, limits: Limits) -> None:
+def _check_counts(params: SamplingParams, card: ModelCard, limits: Limits, num_prompts: int) -> None:
     _check_integer("n", params.n, 1, limits.max_n, hint="the limit is --server.max-n")
+    if num_prompts * params.n > limits.max_sequences:
+        most = f"at most {limits.max_sequences} choices over all prompts, which is what can run and wait here"
+        _refuse("n", f"{num_prompts} prompts x {params.n}", f"{most} (--max-num-seqs + --max-waiting)")
     if params.seed is not None:
         _check_integer("seed", params.seed, -SEED_MODULUS, SEED_MODULUS - 1)
     most = min(limits.max_logprobs, card.vocab_size)
