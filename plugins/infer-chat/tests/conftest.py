@@ -81,7 +81,7 @@ class FakeContext:
 
     def services(self) -> Services:
         card = ModelCard("tiny", (), 128, 100, 0, True, {"top_k": 7, "temperature": 0.5})
-        limits = Limits(*[1] * 10)
+        limits = Limits(*[1] * 9, None, 1)
         return Services(None, self.renderer, self.outputs, (card,), None, limits, "0", "fp")  # type: ignore[arg-type]
 
 

@@ -43,6 +43,7 @@ LIMITS = Limits(
     max_bad_words=4,
     max_token_ids=50,
     max_sequences=10_000,
+    max_prompt_tokens=None,
     max_json_depth=100,
 )
 CARD = ModelCard(

@@ -31,6 +31,7 @@ LIMITS = Limits(
     max_bad_words=8,
     max_token_ids=50,
     max_sequences=10_000,
+    max_prompt_tokens=None,
     max_json_depth=100,
 )
 

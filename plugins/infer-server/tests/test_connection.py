@@ -298,3 +298,28 @@ async def test_the_running_one_of_pipelined_requests_sees_its_client_leave() -> 
         await asyncio.sleep(0.1)
         writer.transport.abort()
         await asyncio.wait_for(app.has_left.wait(), 5)
+
+
+@pytest.mark.parametrize(
+    ("limit", "url_bytes", "says"),
+    [
+        (2**16, 70_000, "65536 bytes (server.max_header_bytes)"),
+        (2**16, 2**16 - 1, "65536 bytes (server.max_header_bytes)"),
+        (2**18, 70_000, "the address in the request line is longer than 65535 bytes"),
+    ],
+)
+async def test_an_address_too_long_to_be_taken_apart_is_431_too(limit: int, url_bytes: int, says: str) -> None:
+    async with served(max_header_bytes=limit) as (connect, _, _):
+        reader, writer = await connect()
+        writer.write(b"GET /" + b"a" * url_bytes + b" HTTP/1.1\r\nHost: x\r\n\r\n")
+        status, headers, body = await reply_of(reader)
+        error = json.loads(body)["error"]
+        assert (status, error["code"], headers["connection"]) == (431, "headers_too_large", "close")
+        assert says in error["message"]
+
+
+async def test_the_longest_address_is_served() -> None:
+    async with served(max_header_bytes=2**18) as (connect, _, _):
+        reader, writer = await connect()
+        writer.write(GET.replace(b"/ ", b"/" + b"a" * (2**16 - 2) + b" ", 1))
+        assert (await reply_of(reader))[0] == 200

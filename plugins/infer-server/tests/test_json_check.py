@@ -60,3 +60,10 @@ def test_the_depth_is_the_one_that_was_set_and_the_text_names_the_option() -> No
     check_json(b"[" * 500 + b"]" * 500, 500)
     with pytest.raises(RequestError, match=r"deeper than 3 levels \(server.max_json_depth\)"):
         check_json(b"[[[[]]]]", 3)
+
+
+@pytest.mark.parametrize("body", [b'{"n": ' + b"1" * 5000 + b"}", b"-" + b"9" * 4301])
+def test_an_endless_integer_is_refused_without_advice_on_python(body: bytes) -> None:
+    with pytest.raises(RequestError) as caught:
+        check_json(body, MAX_DEPTH)
+    assert str(caught.value) == "the body is not valid JSON: a number has more than 4300 digits"

@@ -65,14 +65,15 @@ async def test_a_model_that_cannot_load_ends_it_with_that_error(context: Any, ru
             await asyncio.wait_for(task, 10)
 
 
+@pytest.mark.parametrize("reason", ["the worker was killed", "the engine has stopped: the worker was killed"])
 async def test_b61_a_dead_engine_ends_the_process_with_1(
-    context: Any, running: Any, until_ready: Any, engine: Any, monkeypatch: pytest.MonkeyPatch
+    context: Any, running: Any, until_ready: Any, engine: Any, monkeypatch: pytest.MonkeyPatch, reason: str
 ) -> None:
     monkeypatch.setattr(serving, "_WATCH_INTERVAL_S", 0.05)
     context.loaded.set()
     async with running(context) as (task, client):
         await until_ready(client)
-        engine.dead = "the worker was killed"
+        engine.dead = reason
         assert await asyncio.wait_for(task, 10) == 1
     assert context.said[-1] == "the engine has stopped: the worker was killed"
 

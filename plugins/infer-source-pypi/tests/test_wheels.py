@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import errno
+import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -53,3 +56,51 @@ def test_a_damaged_wheel_is_named(tmp_path: Path) -> None:
     broken.write_bytes(b"no zip")
     with pytest.raises(ModelError, match="one-1.0-py3-none-any.whl is damaged"), opened(broken):
         pass
+
+
+@pytest.mark.parametrize(
+    ("output", "says"),
+    [
+        (
+            "  WARNING: Attempting to resume incomplete download (1 MB/9 MB, attempt 1)\n"
+            "error: incomplete-download\n\n× Download failed after 6 attempts because not enough bytes were received\n"
+            "╰─> URL: there\n\nnote: This is an issue with network connectivity, not pip.\n"
+            "hint: Use --resume-retries to configure resume attempt limit.\n",
+            "Download failed after 6 attempts because not enough bytes were received",
+        ),
+        ("ERROR: one has an odd name\nERROR: it goes on\nhint: give up\n", "ERROR: one has an odd name"),
+        ("ERROR: Exception:\nTraceback (most recent call last):\n  x\nKeyError: 'y'\n", "KeyError: 'y'"),
+        ("it broke\n\n[notice] A new release of pip is available\nWARNING: Retrying\n", "it broke"),
+        ("", "no message"),
+    ],
+)
+def test_of_all_that_pip_says_the_cause_is_told(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, output: str, says: str
+) -> None:
+    monkeypatch.setattr(
+        "infer_source_pypi.wheels.RUN_PIP",
+        f"import sys; sys.stderr.buffer.write({output.encode()!r}); sys.exit(1)",
+    )
+    with pytest.raises(ModelError) as caught:
+        download_wheel("one", folder / "wheels")
+    assert str(caught.value) == f"pip could not download one: {says}"
+
+
+def test_a_file_that_may_not_grow_as_large_is_an_error_of_the_disk(
+    make_wheel: MakeWheel, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pip runs under a real limit; core turns the error into a sentence that names its folder."""
+    limited = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)); {RUN_PIP}"
+    monkeypatch.setattr("infer_source_pypi.wheels.RUN_PIP", limited)
+    make_wheel("one", {"one/x.tiny": b"weights" * 1000})
+    with pytest.raises(OSError, match="File too large") as caught:
+        download_wheel("one", folder / "wheels")
+    assert caught.value.errno == errno.EFBIG
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_is_an_error_of_the_disk(folder: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    monkeypatch.setattr("infer_source_pypi.wheels.RUN_PIP", f"raise OSError({number}, 'no room')")
+    with pytest.raises(OSError, match=re.escape(os.strerror(number))) as caught:
+        download_wheel("one", folder / "wheels")
+    assert caught.value.errno == number

@@ -269,6 +269,7 @@ class Limits:
     max_bad_words: int
     max_token_ids: int
     max_json_depth: int
+    max_prompt_tokens: int | None
     max_sequences: int
     """Choices over all prompts that can run and wait altogether; more could never be admitted together."""
 

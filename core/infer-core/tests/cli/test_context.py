@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 import sys
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,9 +14,10 @@ import pytest
 from infer.cli.context import Context
 from infer.config.sections import InferConfig
 from infer.model.source import Local
+from infer.observe.logs import set_up_logging
 from infer.plugins.discovery import PluginIndex, PluginRecord
 from infer.plugins.installed import Installed, InstalledEntry
-from infer_api.errors import PluginError
+from infer_api.errors import ModelError, PluginError
 
 
 class Router:
@@ -143,3 +146,28 @@ def test_the_format_of_logs_is_the_configured_one(infer: Any, monkeypatch: pytes
     for words in ((), ("--log-format", "json")):
         infer("probe", "fast", *words)
     assert formats == ["text", "json"]
+
+
+def test_with_json_logs_all_that_a_command_says_and_its_last_error_are_json(
+    infer: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from acme_probe_command import ProbeCommand  # type: ignore[import-not-found]
+
+    root = logging.getLogger()
+    monkeypatch.setattr(root, "handlers", list(root.handlers))
+    monkeypatch.setattr("infer.cli.context.set_up_logging", set_up_logging)
+
+    def run(self: Any, context: Any, arguments: Any, options: Any) -> int:
+        context.say("serves at http://x")
+        raise ModelError("broken,\nin two lines")
+
+    monkeypatch.setattr(ProbeCommand, "run", run)
+    plain = infer("probe", "fast")
+    assert (plain.status, plain.err) == (1, "serves at http://x\ninfer: error: broken, in two lines\n")
+    result = infer("probe", "fast", "--log-format", "json", "--log-level", "error")
+    lines = [json.loads(line) for line in result.err.splitlines()]
+    assert result.status == 1
+    assert [(line["level"], line["logger"], line["message"]) for line in lines] == [
+        ("INFO", "infer", "serves at http://x"),
+        ("ERROR", "infer", "broken, in two lines"),
+    ]

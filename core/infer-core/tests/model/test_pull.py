@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import os
 import sys
 import threading
 from collections import namedtuple
@@ -117,14 +118,24 @@ def test_too_little_space_ends_the_fetch_before_it_begins(
     assert left_behind(config) == []
 
 
-def test_a_disk_that_runs_full_leaves_nothing(shop: Any, config: InferConfig, index: PluginIndex) -> None:
+@pytest.mark.parametrize(
+    ("number", "says"),
+    [
+        (errno.ENOSPC, "the disk of {} is full; free some space, or choose another folder with --download-dir"),
+        (errno.EFBIG, "a file of a is larger than files in {} may be (see ulimit -f, or the file system)"),
+    ],
+)
+def test_a_disk_that_takes_no_more_is_named_and_nothing_is_left(
+    shop: Any, config: InferConfig, index: PluginIndex, number: int, says: str
+) -> None:
     def write(request: FetchRequest, folder: Path, expect: Expect) -> None:
         (folder / "half").write_bytes(b"x")
-        raise OSError(errno.ENOSPC, "No space left on device")
+        raise OSError(number, os.strerror(number))
 
     shop(write)
-    with pytest.raises(ModelError, match="is full; free some space, or choose another folder with --download-dir"):
+    with pytest.raises(ModelError) as caught:
         fetch(A, config, index)
+    assert str(caught.value) == says.format(store_folder(A, config).parent)
     assert left_behind(config) == []
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from infer.observe.logs import set_up_logging
+from infer.observe.logs import log_line, set_up_logging
 
 
 @pytest.fixture(autouse=True)
@@ -67,3 +67,16 @@ def test_as_json_each_message_is_one_object_a_line() -> None:
     assert "request_id" not in second
     assert second["exception"].startswith("Traceback")
     assert "KeyError: 'gone'" in second["exception"]
+
+
+def test_what_the_user_is_told_is_a_message_of_any_level_in_json_and_not_ours_to_write_in_text() -> None:
+    out = io.StringIO()
+    set_up_logging("error", format="json", stream=out)
+    assert log_line(logging.INFO, 'serves "tiny" at\nhttp://x')
+    told = json.loads(out.getvalue())
+    assert out.getvalue().count("\n") == 1
+    assert (told["level"], told["logger"], told["message"]) == ("INFO", "infer", 'serves "tiny" at\nhttp://x')
+    out = io.StringIO()
+    set_up_logging("error", stream=out)
+    assert not log_line(logging.INFO, "serves")
+    assert out.getvalue() == ""

@@ -43,6 +43,22 @@ def test_a_prompt_gets_on_however_slow_the_machine() -> None:
     assert pacer.budget(2048) >= 1
 
 
+def test_a_prompt_gets_half_of_the_bound_where_decodes_alone_exceed_it() -> None:
+    seconds = settle(Pacer(0.25), base_s=0.4, cost_s=1e-3)
+    assert seconds[-1] == pytest.approx(0.4 + 0.125, rel=0.05)
+
+
+def test_a_base_that_was_measured_in_a_bad_moment_is_corrected_by_steps_with_prompts() -> None:
+    pacer = Pacer(0.25)
+    settle(pacer, base_s=0.02, cost_s=1e-3)
+    for _ in range(20):
+        pacer.observe(0, 4, 0.7)
+    for _ in range(10):
+        count = pacer.budget(2048)
+        pacer.observe(count, 4, 0.02 + count * 1e-3)
+    assert pacer.budget(2048) >= 100
+
+
 def test_a_step_that_became_dearer_counts_more_than_one_that_became_cheaper() -> None:
     pacer = Pacer(0.25)
     settle(pacer, base_s=0.0, cost_s=1e-3)

@@ -165,6 +165,7 @@ def limits() -> Limits:
         max_bad_words=3,
         max_token_ids=50,
         max_sequences=20,
+        max_prompt_tokens=None,
         max_json_depth=100,
     )
 

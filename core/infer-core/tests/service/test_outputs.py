@@ -343,3 +343,21 @@ def test_stop_ids_and_min_tokens_that_leave_no_token_are_refused(
     assert (caught.value.status, caught.value.param) == (400, "stop_token_ids")
     assert check([prompt("a")], SamplingParams(min_tokens=1, stop_token_ids=ids, ignore_eos=True)).min_tokens == 1
     assert check([prompt("a")], SamplingParams(stop_token_ids=ids)).stop_token_ids == ids
+
+
+@pytest.mark.parametrize(
+    ("fields", "advice"),
+    [
+        ({"allowed_token_ids": (1,)}, "allow another token, or send ignore_eos"),
+        ({"allowed_token_ids": (1,), "stop_token_ids": (7,)}, "allow another token, or send ignore_eos"),
+        ({"allowed_token_ids": (1, 7), "stop_token_ids": (7,)}, "send fewer stop_token_ids"),
+        ({"allowed_token_ids": (1,), "stop_token_ids": (1,), "ignore_eos": True}, "send fewer stop_token_ids"),
+    ],
+)
+def test_the_advice_on_impossible_min_tokens_speaks_of_what_is_at_fault(
+    pipeline, scripted_engine, prompt, fields, advice
+) -> None:
+    """Id 1 is the end of text."""
+    with pytest.raises(RequestError, match=f"; {advice}$") as caught:
+        pipeline(scripted_engine()).check([prompt("a")], SamplingParams(min_tokens=2, **fields))
+    assert caught.value.param == "allowed_token_ids"

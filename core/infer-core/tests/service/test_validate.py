@@ -275,3 +275,11 @@ def test_more_choices_than_can_ever_run_and_wait_are_refused_for_good(card, limi
     with pytest.raises(RequestError, match="--max-num-seqs . --max-waiting") as caught:
         check_sampling(SamplingParams(n=6), card, limits, prompts)
     assert (caught.value.status, caught.value.param) == (400, "n")
+
+
+def test_prompts_may_be_bounded_below_the_models_length(card, limits) -> None:
+    bounded = dataclasses.replace(limits, max_prompt_tokens=3)
+    assert check_sampling(SamplingParams(), card, bounded, (Rendered((1, 2, 3)),)).n == 1
+    with pytest.raises(RequestError, match="--server.max-prompt-tokens") as caught:
+        check_sampling(SamplingParams(), card, bounded, (Rendered((1, 2, 3, 4)),))
+    assert (caught.value.status, caught.value.code) == (400, "context_length_exceeded")

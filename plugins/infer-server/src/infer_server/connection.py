@@ -27,6 +27,8 @@ __all__ = ["Connection", "ConnectionLimits"]
 
 _log = logging.getLogger(__name__)
 _SAY_FULL_EVERY_S = 60.0
+_MAX_URL_BYTES = 2**16 - 1
+"""What httptools can take apart."""
 
 
 @dataclass(frozen=True)
@@ -123,8 +125,9 @@ class Connection(HttpToolsProtocol):
         self._clear("headers")
         size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
         app = self.app
-        if size > self._limits.max_header_bytes:
-            self.app = error_response(self._too_large())
+        if size > self._limits.max_header_bytes or len(self.url) > _MAX_URL_BYTES:
+            self.app = error_response(self._too_large(only_url=size <= self._limits.max_header_bytes))
+            self.url = b"/"  # nobody looks at it, and a long one would be called no HTTP
         super().on_headers_complete()
         self.app = app
 
@@ -181,10 +184,12 @@ class Connection(HttpToolsProtocol):
         self.transport.close()
         self._watch_end()
 
-    def _too_large(self) -> Failure:
+    def _too_large(self, *, only_url: bool = False) -> Failure:
         most = f"{self._limits.max_header_bytes} bytes (server.max_header_bytes)"
-        close = {"Connection": "close"}
-        return Failure(431, f"the request line and headers are larger than {most}", "headers_too_large", headers=close)
+        message = f"the request line and headers are larger than {most}"
+        if only_url:
+            message = f"the address in the request line is longer than {_MAX_URL_BYTES} bytes"
+        return Failure(431, message, "headers_too_large", headers={"Connection": "close"})
 
     def _say_full(self) -> None:
         now = time.monotonic()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from typing import Any
 
 from infer_api.errors import RequestError
@@ -38,8 +39,10 @@ def _parsed(body: bytes) -> Any:
         return json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
     except UnicodeDecodeError as error:
         raise _refusal(f"byte {error.start} is not valid UTF-8") from error
-    except ValueError as error:
+    except json.JSONDecodeError as error:
         raise _refusal(str(error)) from error
+    except ValueError:  # all that is left: an integer longer than Python reads, said in terms of Python
+        raise _refusal(f"a number has more than {sys.get_int_max_str_digits()} digits") from None
 
 
 def _refusal(why: str) -> RequestError:
@@ -51,12 +54,12 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(value) != len(pairs):
         seen: set[str] = set()
         twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise ValueError(f"the key {json.dumps(twice[:80])} occurs twice in one object")
+        raise _refusal(f"the key {json.dumps(twice[:80])} occurs twice in one object")
     return value
 
 
 def _no_constant(word: str) -> Any:
-    raise ValueError(f"{word} is no JSON value")
+    raise _refusal(f"{word} is no JSON value")
 
 
 def _is_too_deep(body: bytes, max_depth: int) -> bool:

@@ -27,6 +27,7 @@ from infer_server.starting import StartingApp
 __all__ = ["serve"]
 
 _WATCH_INTERVAL_S = 0.5
+_STOPPED = "the engine has stopped"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -117,7 +118,8 @@ async def _until_stopped(http: asyncio.Task[None], stop: _Stop, engine: EngineCl
         if http.done():
             await http
         elif death.done():
-            context.say(f"the engine has stopped: {await death}")
+            reason = await death
+            context.say(reason if reason.startswith(_STOPPED) else f"{_STOPPED}: {reason}")
             return 1
         return 0
     finally:

@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanag
 from typing import TYPE_CHECKING, Any
 
 from infer.cli.commands import Invocation
-from infer.observe.logs import set_up_logging
+from infer.observe.logs import log_line, set_up_logging
 from infer.observe.progress import byte_progress
 from infer.plugins.discovery import PluginIndex, PluginRecord
 from infer.plugins.pluginset import PluginSet
@@ -60,8 +60,9 @@ class Context:
         return routers
 
     def say(self, text: str) -> None:
-        """Print one line on standard error."""
-        print(text, file=sys.stderr, flush=True)
+        """Print one line on standard error; with --log-format json it is a message like others."""
+        if not log_line(logging.INFO, text):
+            print(text, file=sys.stderr, flush=True)
 
     def _why_not(self, record: PluginRecord) -> str:
         if record.state == "failed":

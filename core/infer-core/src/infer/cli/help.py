@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from infer.cli.commands import CONFIG_FILE, Command, all_commands
 from infer.cli.layout import columns, facts, paragraph, terminal_width
-from infer.config.schema import Group, Option, Schema, option_flag, plugin_options, read_schema
+from infer.config.schema import Group, Option, Schema, plugin_options, read_schema
 from infer.config.values import describe_type, nearest
 from infer.plugins.discovery import PluginIndex, PluginRecord
 from infer_api.errors import ConfigError
@@ -142,10 +142,10 @@ class _Page:
         return lines
 
 
-def option_spelling(option: Option, flags: Iterable[str]) -> str:
+def option_spelling(option: Option, flags: Sequence[str]) -> str:
     """How an option is typed, such as "--port INT"."""
     if option.is_flag_pair:
-        return ", ".join([*flags, "--no-" + option_flag(option.path).lstrip("-")])
+        return ", ".join([*flags, "--no-" + flags[0].lstrip("-")])
     return f"{', '.join(flags)} {describe_type(option.type, option.defs).upper().replace(' | ', '|')}"
 
 

@@ -5,6 +5,7 @@ Exit status: 0 done, 1 failed (model, plugin, engine), 2 wrong options or config
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from infer.config.flags import flag_map, parse_words
 from infer.config.schema import Option, read_schema
 from infer.config.table import Given, OptionTable
 from infer.config.values import nearest
+from infer.observe.logs import log_line
 from infer.plugins.discovery import PluginIndex, discover
 from infer_api.errors import ConfigError, InferError
 
@@ -29,10 +31,13 @@ def run(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return status
     except InferError as error:
-        sys.stderr.write(f"infer: error: {' '.join(str(error).split())}\n")
+        text = " ".join(str(error).split())
+        if not log_line(logging.ERROR, text):
+            sys.stderr.write(f"infer: error: {text}\n")
         return 2 if isinstance(error, ConfigError) else 1
     except KeyboardInterrupt:
-        sys.stderr.write("\ninfer: interrupted\n")
+        if not log_line(logging.WARNING, "interrupted"):
+            sys.stderr.write("\ninfer: interrupted\n")
         return 130
     except BrokenPipeError:
         # The reader (head, less) has gone. Python flushes again at exit and must find something that takes it.

@@ -118,8 +118,8 @@ class SchedulerConfig(Section):
     max_waiting: Annotated[int, Field(ge=0), said("--max-waiting", common=True)] = 4096
     """Most sequences that wait for a place; further ones are refused with 503 and Retry-After."""
     max_prefill_delay_ms: Annotated[float, Field(ge=0), said("--max-prefill-delay", common=True)] = 250.0
-    """Longest that one step may take for the sake of prompts while others are being answered, in milliseconds; prompts
-    are cut into chunks accordingly. 0: no bound but the tokens of a step."""
+    """Longest that a step with prompts shall take while others are being answered, in milliseconds; prompts are cut
+    into chunks accordingly. 0: no bound but the tokens of a step."""
 
 
 class ParallelConfig(Section):
@@ -249,6 +249,8 @@ class ServerConfig(Section):
     """Most tokens with a logit bias in one request."""
     max_prompts: Annotated[int, Field(gt=0), said()] = 256
     """Most prompts in one completion request."""
+    max_prompt_tokens: Annotated[int | None, Field(gt=0), said()] = None
+    """Longest prompt in tokens. Unset: what fits the model's length."""
     shutdown_timeout_s: Annotated[float, Field(ge=0), said()] = 10.0
     """Seconds that running requests get to finish when the server is told to stop."""
 

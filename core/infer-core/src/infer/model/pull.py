@@ -126,4 +126,6 @@ def _folder_bytes(folder: Path) -> int:
 def _disk_message(name: str, folder: Path, error: OSError) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"the disk of {folder.parent} is full; free some space, or choose another folder with --download-dir"
+    if error.errno == errno.EFBIG:
+        return f"a file of {name} is larger than files in {folder.parent} may be (see ulimit -f, or the file system)"
     return f"cannot fetch {name}: {error.strerror or error} ({error.filename or folder.parent})"

@@ -7,13 +7,15 @@ import sys
 from collections.abc import Iterable
 from typing import TextIO
 
-__all__ = ["set_up_logging"]
+__all__ = ["log_line", "set_up_logging"]
 
 FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 
 
 class _Handler(logging.StreamHandler[TextIO]):
     """Our own class, so that a second set-up finds the first one's handler and replaces it."""
+
+    is_json = False
 
 
 def set_up_logging(
@@ -26,13 +28,23 @@ def set_up_logging(
     the command line or an engine process.
     """
     handler = _Handler(stream or sys.stderr)
-    handler.setFormatter(_json_formatter() if format == "json" else logging.Formatter(FORMAT, datefmt="%H:%M:%S"))
+    handler.is_json = format == "json"
+    handler.setFormatter(_json_formatter() if handler.is_json else logging.Formatter(FORMAT, datefmt="%H:%M:%S"))
     root = logging.getLogger()
     for old in [one for one in root.handlers if isinstance(one, _Handler)]:
         root.removeHandler(old)
     root.addHandler(handler)
     for name in {"infer", "infer_api", *packages}:
         logging.getLogger(name).setLevel(level.upper())
+
+
+def log_line(level: int, text: str) -> bool:
+    """Write what the user is told in any case, whatever the level, as a message. False, and nothing, in "text"."""
+    handler = next((one for one in logging.getLogger().handlers if isinstance(one, _Handler)), None)
+    if handler is None or not handler.is_json:
+        return False
+    handler.handle(logging.LogRecord("infer", level, "", 0, text, (), None))
+    return True
 
 
 def _json_formatter() -> logging.Formatter:

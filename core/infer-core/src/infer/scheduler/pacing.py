@@ -7,13 +7,15 @@ __all__ = ["Pacer"]
 _FIRST_CHUNK = 64
 _LEAST_CHUNK = 16
 _MARGIN = 0.85
+_LEAST_SHARE = 0.5
 
 
 class Pacer:
     """Learns from finished steps: seconds of a step = `base` (rows that decode) + `cost` · tokens of prompts.
 
-    Costs rise with the length of what is attended to, so a dearer step counts at once, a cheaper one by and by.
-    `bound_s` 0 is no bound.
+    A step shall end within the bound; where rows that decode take most of it by themselves, prompts get half of the
+    bound all the same, or they would never end. Costs rise with the length of what is attended to, so a dearer step
+    counts more than a cheaper one. `bound_s` 0 is no bound.
     """
 
     def __init__(self, bound_s: float) -> None:
@@ -27,7 +29,7 @@ class Pacer:
             return most
         if self._cost_s is None:
             return min(most, _FIRST_CHUNK)
-        room_s = max(0.0, self._bound_s * _MARGIN - self._base_s)
+        room_s = max(self._bound_s * _MARGIN - self._base_s, self._bound_s * _LEAST_SHARE)
         return min(most, max(_LEAST_CHUNK, int(room_s / max(self._cost_s, 1e-9))))
 
     def observe(self, num_prefill: int, num_decodes: int, seconds: float) -> None:
@@ -35,10 +37,13 @@ class Pacer:
         if num_prefill == 0:
             self._base_s += 0.3 * (seconds - self._base_s)
             return
+        if num_decodes:
+            # Only steps without prompts tell the base, and a long prompt may keep them away for long.
+            self._base_s = min(self._base_s, seconds)
         if num_prefill < _LEAST_CHUNK:
             return
         cost = max(0.0, seconds - (self._base_s if num_decodes else 0.0)) / num_prefill
         if self._cost_s is None:
             self._cost_s = cost
         else:
-            self._cost_s += (0.7 if cost > self._cost_s else 0.2) * (cost - self._cost_s)
+            self._cost_s += (0.7 if cost > self._cost_s else 0.4) * (cost - self._cost_s)

@@ -172,6 +172,7 @@ def _limits(config: InferConfig) -> Limits:
         max_token_ids=server.max_token_ids,
         max_sequences=config.scheduler.max_num_seqs + config.scheduler.max_waiting,
         max_json_depth=server.max_json_depth,
+        max_prompt_tokens=server.max_prompt_tokens,
     )
 
 

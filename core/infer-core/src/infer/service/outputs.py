@@ -87,13 +87,18 @@ class TextPipeline:
 
     def _check_possible(self, sampling: SamplingParams) -> None:
         """Refuse what leaves no token to begin with: before `min_tokens` none may come that would end the text."""
-        ends = {*sampling.stop_token_ids, *(() if sampling.ignore_eos else self._eos_ids)}
+        eos_ids = set(() if sampling.ignore_eos else self._eos_ids)
+        ends = eos_ids.union(sampling.stop_token_ids)
         allowed = sampling.allowed_token_ids
         possible = range(self._card.vocab_size) if allowed is None else allowed
-        if sampling.min_tokens and all(token_id in ends for token_id in possible):
-            param, what = ("stop_token_ids", "the vocabulary") if allowed is None else ("allowed_token_ids", "them")
-            message = f"min_tokens forbids every token: all of {what} would end the text; send fewer stop_token_ids"
-            raise RequestError(message, param=param)
+        if not sampling.min_tokens or any(token_id not in ends for token_id in possible):
+            return
+        param, what = ("stop_token_ids", "the vocabulary") if allowed is None else ("allowed_token_ids", "them")
+        if any(token_id not in eos_ids for token_id in possible):
+            advice = "send fewer stop_token_ids"
+        else:  # also without those that were sent, if any
+            advice = "allow another token, or send ignore_eos"
+        raise RequestError(f"min_tokens forbids every token: all of {what} would end the text; {advice}", param=param)
 
     async def stream(
         self, prompts: Sequence[Rendered], sampling: SamplingParams, *, request_id: str, client_id: str = ""

@@ -100,6 +100,13 @@ def check_prompts(prompts: Sequence[Rendered], card: ModelCard, limits: Limits, 
                 param=prompt.param,
                 code="context_length_exceeded",
             )
+        if limits.max_prompt_tokens is not None and num_tokens > limits.max_prompt_tokens:
+            raise RequestError(
+                f"{prompt.param} has {num_tokens} tokens; at most {limits.max_prompt_tokens} are allowed "
+                "(--server.max-prompt-tokens)",
+                param=prompt.param,
+                code="context_length_exceeded",
+            )
         _check_integer("priority", prompt.priority, -MAX_PRIORITY, MAX_PRIORITY)
         if not isinstance(prompt.cache_salt, str) or len(prompt.cache_salt) > MAX_SALT_CHARS:
             _refuse("cache_salt", _shown(prompt.cache_salt), f"a string of at most {MAX_SALT_CHARS} characters")
@@ -119,8 +126,8 @@ def check_scores(params: SamplingParams) -> None:
 def _check_counts(params: SamplingParams, card: ModelCard, limits: Limits, num_prompts: int) -> None:
     _check_integer("n", params.n, 1, limits.max_n, hint="the limit is --server.max-n")
     if num_prompts * params.n > limits.max_sequences:
-        most = f"at most {limits.max_sequences} choices over all prompts, which is what can run and wait here"
-        _refuse("n", f"{num_prompts} prompts x {params.n}", f"{most} (--max-num-seqs + --max-waiting)")
+        allowed = f"at most {limits.max_sequences} choices over all prompts, which is what can run and wait here"
+        _refuse("n", f"{num_prompts} prompts x {params.n}", f"{allowed} (--max-num-seqs + --max-waiting)")
     if params.seed is not None:
         _check_integer("seed", params.seed, -SEED_MODULUS, SEED_MODULUS - 1)
     most = min(limits.max_logprobs, card.vocab_size)
