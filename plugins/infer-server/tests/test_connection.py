@@ -323,3 +323,23 @@ async def test_the_longest_address_is_served() -> None:
         reader, writer = await connect()
         writer.write(GET.replace(b"/ ", b"/" + b"a" * (2**16 - 2) + b" ", 1))
         assert (await reply_of(reader))[0] == 200
+
+
+async def test_an_answer_before_the_end_of_a_large_body_reaches_a_client_that_wants_to_close() -> None:
+    """Closing with bytes unread would reset the connection, and take the answer along."""
+    size = 20 * 2**20
+    async with served() as (connect, _, _):
+        reader, writer = await connect()
+        head = f"POST /unread HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {size}\r\n\r\n"
+        writer.write(head.encode() + b"x" * size)
+        await asyncio.wait_for(writer.drain(), 10)
+        assert (await reply_of(reader))[0] == 200
+        await closed(reader)
+
+
+async def test_a_client_that_wants_to_close_and_never_ends_its_body_is_cut_off() -> None:
+    async with served(body_timeout_s=0.2) as (connect, _, server):
+        reader, writer = await connect()
+        writer.write(b"POST /unread HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 99\r\n\r\nx")
+        assert (await reply_of(reader))[0] == 200
+        await closed(reader)

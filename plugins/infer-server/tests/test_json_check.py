@@ -67,3 +67,18 @@ def test_an_endless_integer_is_refused_without_advice_on_python(body: bytes) -> 
     with pytest.raises(RequestError) as caught:
         check_json(body, MAX_DEPTH)
     assert str(caught.value) == "the body is not valid JSON: a number has more than 4300 digits"
+
+
+@pytest.mark.parametrize("tail", [b"", b"\\"])
+def test_a_megabyte_in_a_string_that_never_ends_takes_no_quadratic_time(tail: bytes) -> None:
+    started = time.process_time()
+    with pytest.raises(RequestError, match="JSON"):
+        check_json(b"[" * 90 + b"]" * 90 + b'"' + b'\\"\n[' * 300_000 + tail, MAX_DEPTH)
+    assert time.process_time() - started < 2
+
+
+def test_megabytes_of_brackets_are_refused_before_they_are_parsed() -> None:
+    started = time.process_time()
+    with pytest.raises(RequestError, match="deeper"):
+        check_json(b"[" * 101 + b"[]," * 2_000_000 + b"0" + b"]" * 101, MAX_DEPTH)
+    assert time.process_time() - started < 0.3

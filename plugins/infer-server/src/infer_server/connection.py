@@ -60,6 +60,9 @@ class Connection(HttpToolsProtocol):
         self._is_over = False
         """Whether what the client sends is not looked at any more."""
         self._running: RequestResponseCycle | None = None
+        self._closes_after_body = False
+        """The client asked to close after an answer that came before the end of its body. Closing at once would reset
+        the connection, and the answer would be lost with what it has not read yet."""
 
     # --- the connection -------------------------------------------------------------------------------------------
 
@@ -135,6 +138,9 @@ class Connection(HttpToolsProtocol):
         self._part = ""
         self._clear("body")
         super().on_message_complete()
+        if self._closes_after_body and not self._is_answering:
+            self.transport.close()
+            self._watch_end()
         if not self._is_answering and not self.transport.is_closing():
             # It was answered before its end came, and that end has stopped uvicorn's timer.
             self._unset_keepalive_if_required()
@@ -147,10 +153,14 @@ class Connection(HttpToolsProtocol):
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._running = cycle
         self._unset_keepalive_if_required()
+        if cycle.more_body and not cycle.keep_alive:
+            cycle.keep_alive = self._closes_after_body = True
         super()._start_asgi_task(cycle, app)
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
+        if self._closes_after_body and self._part != "body":
+            self.transport.close()
         if self.transport.is_closing():
             self._watch_end()
         elif self._part and not self._is_answering:

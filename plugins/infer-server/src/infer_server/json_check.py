@@ -11,7 +11,8 @@ from infer_api.errors import RequestError
 
 __all__ = ["check_json"]
 
-_STRING_OR_BRACKET = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{}]')
+# A string that is open at the end counts as one, or each of its quotes would be tried up to there.
+_STRING_OR_BRACKET = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
@@ -21,13 +22,13 @@ def check_json(body: bytes, max_depth: int) -> None:
     `max_depth` bounds the nesting of arrays and objects.
     """
     too_deep = _refusal(f"arrays and objects are nested deeper than {max_depth} levels (server.max_json_depth)")
+    # Before the parser, which takes seconds for megabytes of brackets; this ends where it has become too deep.
+    if body.count(b"[") + body.count(b"{") > max_depth and _is_too_deep(body, max_depth):
+        raise too_deep
     try:
         value = _parsed(body)
     except RecursionError as error:
         raise too_deep from error
-    # After the parser, since an open string would make this search quadratic.
-    if body.count(b"[") + body.count(b"{") > max_depth and _is_too_deep(body, max_depth):
-        raise too_deep
     if _SURROGATE_ESCAPE.search(body) and not _is_encodable(value):
         raise _refusal("a string holds half of a surrogate pair (\\ud800 to \\udfff), which is no character")
 
