@@ -7,15 +7,15 @@ __all__ = ["Pacer"]
 _FIRST_CHUNK = 64
 _LEAST_CHUNK = 16
 _MARGIN = 0.85
-_LEAST_SHARE = 0.5
+_LEAST_SHARE = 0.25
 
 
 class Pacer:
     """Learns from finished steps: seconds of a step = `base` (rows that decode) + `cost` · tokens of prompts.
 
-    A step shall end within the bound; where rows that decode take most of it by themselves, prompts get half of the
-    bound all the same, or they would never end. Costs rise with the length of what is attended to, so a dearer step
-    counts more than a cheaper one. `bound_s` 0 is no bound.
+    A step shall end within the bound; where rows that decode take most of it by themselves, prompts get a quarter of
+    the bound all the same, or they would never end. Costs rise with the length of what is attended to, so a dearer
+    step counts more than a cheaper one. `bound_s` 0 is no bound.
     """
 
     def __init__(self, bound_s: float) -> None:
