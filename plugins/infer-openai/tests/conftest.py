@@ -96,6 +96,7 @@ class ScriptedOutputs:
     asked: list[SamplingParams] = field(default_factory=list)
     prompts: list[Rendered] = field(default_factory=list)
     clients: list[str] = field(default_factory=list)
+    traces: list[str] = field(default_factory=list)
     num_open: int = 0
     num_aborted: int = 0
 
@@ -108,11 +109,18 @@ class ScriptedOutputs:
         return sampling
 
     async def stream(
-        self, prompts: Sequence[Rendered], sampling: SamplingParams, *, request_id: str, client_id: str = ""
+        self,
+        prompts: Sequence[Rendered],
+        sampling: SamplingParams,
+        *,
+        request_id: str,
+        client_id: str = "",
+        traceparent: str = "",
     ) -> AsyncGenerator[Event, None]:
         self.asked.append(sampling)
         self.prompts.extend(prompts)
         self.clients.append(client_id)
+        self.traces.append(traceparent)
         self.num_open += 1
         is_complete = False
         try:

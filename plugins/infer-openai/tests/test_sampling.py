@@ -208,3 +208,10 @@ async def test_b53_requests_with_one_id_are_told_apart_and_the_id_goes_along(
     assert {reply.headers["x-request-id"] for reply in replies} == {"same"}
     assert len({reply.json()["id"] for reply in replies}) == 2
     assert outputs.clients == ["same", "same"]
+
+
+async def test_the_trace_of_a_client_goes_along(client: httpx.AsyncClient, outputs: Any) -> None:
+    parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    await client.post(COMPLETIONS, json={"prompt": "a"}, headers={"traceparent": parent})
+    await client.post(COMPLETIONS, json={"prompt": "a"})
+    assert outputs.traces == [parent, ""]

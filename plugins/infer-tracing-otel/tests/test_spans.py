@@ -97,3 +97,20 @@ def test_a_client_that_leaves_is_no_error(recorded: Callable[..., ReadableSpan],
     span = recorded(make_record(finish_reason="abort"))
     assert span.status.status_code is StatusCode.UNSET
     assert (span.attributes or {})["gen_ai.response.finish_reasons"] == ("abort",)
+
+
+def test_a_traceparent_makes_it_a_child_of_the_clients_span(
+    recorded: Callable[..., ReadableSpan], make_record: Make
+) -> None:
+    span = recorded(make_record(traceparent="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"))
+    assert span.context is not None
+    assert format(span.context.trace_id, "032x") == "0af7651916cd43dd8448eb211c80319c"
+    assert span.parent is not None
+    assert format(span.parent.span_id, "016x") == "b7ad6b7169203331"
+
+
+@pytest.mark.parametrize("sent", ["", "00-zz-1-01", "00-" + "0" * 32 + "-b7ad6b7169203331-01", "x" * 5000])
+def test_a_malformed_traceparent_begins_a_trace(
+    recorded: Callable[..., ReadableSpan], make_record: Make, sent: str
+) -> None:
+    assert recorded(make_record(traceparent=sent)).parent is None

@@ -150,6 +150,8 @@ class RequestRecord:
     gaps_s: tuple[float, ...]
     sampling: SamplingParams
     error: tuple[str, str] | None = None
+    traceparent: str = ""
+    """What the client sent as such (W3C Trace Context), unchecked."""
 
 
 @dataclass(frozen=True)
@@ -242,11 +244,17 @@ class OutputPipeline(Protocol):
         ...
 
     def stream(
-        self, prompts: Sequence[Rendered], sampling: SamplingParams, *, request_id: str, client_id: str = ""
+        self,
+        prompts: Sequence[Rendered],
+        sampling: SamplingParams,
+        *,
+        request_id: str,
+        client_id: str = "",
+        traceparent: str = "",
     ) -> AsyncIterator[Event]:
         """Run `sampling.n` choices of every prompt and yield events as they come. Closing it aborts all of them.
 
-        `request_id` is the reply's, `client_id` the one that the client sent; both are for logs and records only.
+        `request_id` is the reply's, `client_id` and `traceparent` what the client sent; for logs and records only.
         Call `check` first. Raises RequestError or EngineDeadError from the first iteration on.
         """
         ...

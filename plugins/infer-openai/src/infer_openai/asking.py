@@ -10,12 +10,13 @@ from starlette.requests import Request
 from infer_api.services import Rendered
 from infer_openai.bodies import SamplingBody
 
-__all__ = ["client_id", "placed"]
+__all__ = ["origin", "placed"]
 
 
-def client_id(request: Request) -> str:
-    """The id that the server's logs know the HTTP request by: the client's `X-Request-Id`, or one made for it."""
-    return str(request.scope.get("state", {}).get("request_id", ""))
+def origin(request: Request) -> dict[str, str]:
+    """Where a request comes from, for logs and traces: the id that the server's logs know it by, and `traceparent`."""
+    client_id = str(request.scope.get("state", {}).get("request_id", ""))
+    return {"client_id": client_id, "traceparent": request.headers.get("traceparent", "")}
 
 
 def placed(prompts: Sequence[Rendered], body: SamplingBody) -> list[Rendered]:

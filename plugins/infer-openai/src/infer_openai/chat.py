@@ -15,7 +15,7 @@ from infer_api.errors import RequestError
 from infer_api.requests import SamplingParams
 from infer_api.services import ModelCard, Rendered, Services
 from infer_openai.answer import answer
-from infer_openai.asking import client_id, placed
+from infer_openai.asking import origin, placed
 from infer_openai.bodies import ChatBody
 from infer_openai.conversation import read_messages, read_tools
 from infer_openai.describing import described, responses
@@ -52,7 +52,7 @@ async def _chat(services: Services, body: ChatBody, request: Request) -> Respons
     sampling = _checked(services, prompt, asked, body)
     reply_id = f"chatcmpl-{uuid4().hex}"
     head = Head(reply_id, int(time.time()), body.model or card.id, services.fingerprint)
-    events = services.outputs.stream([prompt], sampling, request_id=reply_id, client_id=client_id(request))
+    events = services.outputs.stream([prompt], sampling, request_id=reply_id, **origin(request))
     shape = ChatShape(head, with_usage=with_usage, with_logprobs=body.logprobs, num_prompt_top=body.prompt_logprobs)
     return await answer(request, services.outputs, events, shape, stream=body.stream)
 

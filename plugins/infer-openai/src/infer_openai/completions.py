@@ -13,7 +13,7 @@ from starlette.responses import Response
 from infer_api.errors import RequestError
 from infer_api.services import Event, ModelCard, PromptScored, Rendered, Services, TextDelta
 from infer_openai.answer import answer
-from infer_openai.asking import client_id, placed
+from infer_openai.asking import origin, placed
 from infer_openai.bodies import CompletionBody
 from infer_openai.describing import described, responses
 from infer_openai.disconnect import close
@@ -48,7 +48,7 @@ async def _complete(services: Services, body: CompletionBody, request: Request) 
     prompts = placed(await rendered(request, lambda: _render(services, body)), body)
     sampling = services.outputs.check(prompts, completion_sampling(body, card, prompts))
     reply_id = f"cmpl-{uuid4().hex}"
-    events = services.outputs.stream(prompts, sampling, request_id=reply_id, client_id=client_id(request))
+    events = services.outputs.stream(prompts, sampling, request_id=reply_id, **origin(request))
     if body.echo:
         texts = [_text_of(services, prompt) for prompt in prompts]
         events = with_echo(events, [text for text in texts for _ in range(sampling.n)], num_top=body.logprobs)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from opentelemetry.context import Context
 from opentelemetry.trace import SpanKind, Status, StatusCode
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from infer_api.services import RequestRecord
 
@@ -19,14 +21,19 @@ Value = str | int | float | tuple[str, ...]
 
 
 def record_span(tracer: Tracer, record: RequestRecord) -> None:
-    """Make the span of `record`, with the times that it had, and hand it to the exporter's queue."""
+    """Make the span of `record`, with the times that it had, and hand it to the exporter's queue.
+
+    It is a child of the span that the client names in `traceparent`; one that is malformed begins a trace of its own.
+    """
     start_ns = _ns(record.arrival_s)
 
     def after(seconds: float) -> int:
         return start_ns + _ns(seconds)
 
+    parent = TraceContextTextMapPropagator().extract({"traceparent": record.traceparent}, Context())
     span = tracer.start_span(
         f"{_operation(record)} {record.model}",
+        context=parent,
         kind=SpanKind.SERVER,
         attributes=request_attributes(record),
         start_time=start_ns,

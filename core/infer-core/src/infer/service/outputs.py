@@ -101,12 +101,18 @@ class TextPipeline:
         raise RequestError(f"min_tokens forbids every token: all of {what} would end the text; {advice}", param=param)
 
     async def stream(
-        self, prompts: Sequence[Rendered], sampling: SamplingParams, *, request_id: str, client_id: str = ""
+        self,
+        prompts: Sequence[Rendered],
+        sampling: SamplingParams,
+        *,
+        request_id: str,
+        client_id: str = "",
+        traceparent: str = "",
     ) -> AsyncGenerator[Event, None]:
         requests = [self._request(prompt, sampling, i) for prompt in prompts for i in range(sampling.n)]
         choices = [ChoiceStream(index, request, self._tokenizer) for index, request in enumerate(requests)]
-        names = {"call_id": request_id, "client_id": client_id, "model": self._card.id}
-        logs = [ChoiceLog(request, **names, notify=self._notify) for request in requests]
+        names = {"call_id": request_id, "client_id": client_id, "model": self._card.id, "traceparent": traceparent}
+        logs = [ChoiceLog(request, names, self._notify) for request in requests]
         merger = StreamMerger([self._engine.generate(request) for request in requests])
         is_asking = False
         reason, fault = "abort", None  # of the choices that will not have ended by themselves

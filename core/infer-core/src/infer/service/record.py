@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from infer_api.requests import EngineOutput, EngineRequest
 from infer_api.services import RequestRecord
@@ -15,11 +15,14 @@ Notify = Callable[..., object]
 
 
 class ChoiceLog:
-    """Times and counts of one engine request. The clock starts when it is made, which is also told to hooks."""
+    """Times and counts of one engine request. The clock starts when it is made, which is also told to hooks.
 
-    def __init__(self, request: EngineRequest, *, call_id: str, client_id: str, model: str, notify: Notify) -> None:
+    `names` are the fields of RequestRecord that tell where it came from.
+    """
+
+    def __init__(self, request: EngineRequest, names: Mapping[str, str], notify: Notify) -> None:
         self._request = request
-        self._names = {"call_id": call_id, "client_id": client_id, "model": model}
+        self._names = names
         self._notify = notify
         self._started = time.perf_counter()
         self._last: float | None = None
