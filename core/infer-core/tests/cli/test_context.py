@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import sys
+from collections.abc import Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import ModuleType
@@ -148,8 +149,18 @@ def test_the_format_of_logs_is_the_configured_one(infer: Any, monkeypatch: pytes
     assert formats == ["text", "json"]
 
 
+@pytest.fixture
+def levels_as_before() -> Iterator[None]:
+    """Setting up logging sets levels, which later tests must not inherit."""
+    before = {name: logging.getLogger(name).level for name in ("infer", "infer_api", "acme")}
+    yield
+    for name, level in before.items():
+        logging.getLogger(name).setLevel(level)
+
+
+@pytest.mark.usefixtures("levels_as_before")
 def test_with_json_logs_all_that_a_command_says_and_its_last_error_are_json(
-    infer: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    infer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from acme_probe_command import ProbeCommand  # type: ignore[import-not-found]
 
