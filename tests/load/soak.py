@@ -275,7 +275,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--kinds", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--warm-up", type=float, default=30.0, help="seconds of load before the first round")
+    parser.add_argument("--warm-up", type=float, default=120.0, help="seconds of load before the first round")
     parser.add_argument("--model", default="smollm2")
     parser.add_argument("--url", help="a server that runs already")
     parser.add_argument("--pid", type=int, action="append", default=[], help="its processes, for their memory")

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import asyncio
+import ssl
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+import trustme
 
 from infer_api.errors import ConfigError, InferError
 from infer_bench.server import free_port
@@ -33,11 +36,22 @@ async def test_model_and_vocabulary_are_those_that_the_server_lists(serve_stub: 
         assert (other.model, other.vocab_size) == ("other", None)
 
 
-async def test_a_server_that_does_not_come_up_is_an_error() -> None:
+async def test_a_server_that_does_not_come_up_is_waited_for_and_then_an_error(caplog: pytest.LogCaptureFixture) -> None:
     target = Target.at("server", f"http://127.0.0.1:{free_port()}", COMPLETIONS)
     async with open_session(target, 5.0) as session:
         with pytest.raises(InferError, match="--ready-timeout"):
-            await learn(target, session, 0.15)
+            await learn(target, session, 0.35)
+    assert [f"waiting for {target.base_url}" in message for message in caplog.messages] == [True], "told once"
+
+
+async def test_a_certificate_that_nobody_trusts_is_an_error_at_once() -> None:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
+    server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0, ssl=context)
+    target = Target.at("server", f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}", COMPLETIONS)
+    async with server, open_session(target, 5.0) as session:
+        with pytest.raises(ConfigError, match="SSL_CERT_FILE"):
+            await asyncio.wait_for(learn(target, session, 60.0), 5)
 
 
 async def test_tokens_are_counted_by_the_server_if_it_can(serve_stub: Callable[..., Any]) -> None:

@@ -36,6 +36,7 @@ def models_router() -> APIRouter:
         ("GET", "/nothing/here", "", 404),
         ("GET", "/fail/bug", "/fail/{how}", 500),
         ("GET", "/docs", "/docs", 200),
+        ("GET", "/openapi.json", "/openapi.json", 200),
     ],
 )
 async def test_each_answer_is_told_once_with_its_declared_path(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from infer.plugins.hooks import HookCaller
-from infer_api.errors import PluginError
+from infer_api.errors import ConfigError, PluginError
 from infer_api.hooks import hookimpl
 
 
@@ -122,3 +122,18 @@ def test_a_disabled_hook_plugin_is_not_imported(site: Any) -> None:
     install(site, "infer_hook_off", "raise OSError('imported')\n", "HOOKS")
     caller = HookCaller.from_index(site.index(), disabled=["infer-hook-off"])
     assert (caller.names, caller.failures) == ((), {})
+
+
+def test_an_error_that_says_what_to_do_is_logged_without_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    class Unconfigured:
+        @hookimpl
+        def infer_shutdown(self) -> None:
+            raise ConfigError("set THIS to that")
+
+    hooks = HookCaller()
+    hooks.register(Unconfigured(), "mine")
+    with caplog.at_level(logging.ERROR):
+        hooks.call("infer_shutdown")
+    (record,) = caplog.records
+    assert "set THIS to that" in record.getMessage()
+    assert record.exc_info is None

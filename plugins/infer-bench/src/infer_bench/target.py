@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,6 +13,8 @@ import aiohttp
 from infer_api.errors import ConfigError, InferError
 
 __all__ = ["Target", "TokenCounter", "find_counter", "learn", "open_session"]
+
+_log = logging.getLogger(__name__)
 
 # Below the idle time after which common servers close a connection, so that none is used while it is being closed.
 IDLE_S = 2.0
@@ -81,7 +84,7 @@ async def learn(target: Target, session: aiohttp.ClientSession, ready_timeout_s:
 
 async def _models(target: Target, session: aiohttp.ClientSession, ready_timeout_s: float) -> list[dict[str, Any]]:
     url, loop = f"{target.base_url}/v1/models", asyncio.get_running_loop()
-    deadline = loop.time() + ready_timeout_s
+    deadline, is_told = loop.time() + ready_timeout_s, False
     while True:
         try:
             async with session.get(url, timeout=aiohttp.ClientTimeout(total=30)) as reply:
@@ -92,12 +95,17 @@ async def _models(target: Target, session: aiohttp.ClientSession, ready_timeout_
                     raise ConfigError(f"{url} wants an API key (--api-key or INFER_API_KEY): {said}")
                 if reply.status == 404 and target.model is not None:
                     return []
+        except aiohttp.ClientConnectorCertificateError as error:
+            raise ConfigError(f"{url}: {error.certificate_error}; SSL_CERT_FILE names further ones to trust") from error
         except (aiohttp.ClientError, TimeoutError) as error:
             said = str(error) or type(error).__name__
         except (ValueError, AttributeError) as error:
             raise InferError(f"{url} did not answer with a list of models: {error}") from error
         if loop.time() > deadline:
             raise InferError(f"{url} was not ready within {ready_timeout_s:g} s (--ready-timeout): {said}")
+        if not is_told:
+            _log.warning("waiting for %s, %g s at most (--ready-timeout): %s", target.base_url, ready_timeout_s, said)
+            is_told = True
         await asyncio.sleep(0.1)
 
 

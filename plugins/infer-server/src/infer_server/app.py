@@ -51,7 +51,7 @@ def make_app(
     add_error_handlers(app)
     for router in (admin_router(services, gate), *routers, *([docs_router(app.openapi)] if docs else [])):
         app.include_router(router)
-    paths = PathTable(app.openapi()["paths"])
+    paths = PathTable((*app.openapi()["paths"], "/openapi.json", "/docs"))
     for each in reversed(_middleware(services, gate, paths, allowed_origins, body_timeout_s)):
         app.add_middleware(each.cls, *each.args, **each.kwargs)
     return app

@@ -16,7 +16,7 @@ import pluggy
 
 from infer.plugins.discovery import PluginIndex
 from infer.plugins.installed import InstalledEntry
-from infer_api.errors import PluginError
+from infer_api.errors import InferError, PluginError
 from infer_api.hooks import HOOK_PROJECT, InferHooks
 
 __all__ = ["HookCaller"]
@@ -37,7 +37,7 @@ class HookCaller:
                 self.register(_load(entry), name)
             except Exception as error:  # noqa: BLE001 - foreign code; the plugin is named
                 self.failures[name] = f"{type(error).__name__}: {error}"
-                _log.error("hook plugin %s is left out: %s", name, self.failures[name], exc_info=error)
+                _log.error("hook plugin %s is left out: %s", name, self.failures[name], exc_info=_surprise(error))
 
     @classmethod
     def from_index(cls, index: PluginIndex, disabled: Iterable[str] = ()) -> HookCaller:
@@ -75,7 +75,12 @@ class HookCaller:
                 implementation.function(*(facts[name] for name in implementation.argnames))
             except Exception as error:  # noqa: BLE001 - foreign code; the plugin is named
                 name = implementation.plugin_name
-                _log.error("%s of hook plugin %s failed: %r", hook, name, error, exc_info=error)
+                _log.error("%s of hook plugin %s failed: %r", hook, name, error, exc_info=_surprise(error))
+
+
+def _surprise(error: Exception) -> Exception | None:
+    """The error where its traceback tells more than its message; one of infer's says what to do."""
+    return None if isinstance(error, InferError) else error
 
 
 def _load(entry: InstalledEntry) -> object:

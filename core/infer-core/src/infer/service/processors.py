@@ -85,7 +85,7 @@ def check_processors(given: Any, known: Mapping[str, CheckParameters]) -> dict[s
     for name, parameters in given.items():
         path = f"{FIELD}.{str(name)[:60]}"
         if name not in known:
-            there_is = f"there are {', '.join(known)}" if known else "this server has none"
+            there_is = f"this server has: {', '.join(known)}" if known else "this server has none"
             message = f"{path}: no such logits processor; {there_is}.{nearest(str(name)[:60], list(known))}"
             raise RequestError(message, param=path, code="unknown_processor")
         if not isinstance(parameters, Mapping):

@@ -143,7 +143,7 @@ def _check_lengths(params: SamplingParams, card: ModelCard, prompts: Sequence[Re
     room = card.max_model_len - len(longest.prompt_ids)
     if params.max_tokens is not None:
         scores = params.prompt_logprobs is not None
-        hint = "" if scores else "0 only to score the prompt, with prompt_logprobs"
+        hint = "" if scores else "0 only to score the prompt: with prompt_logprobs, or echo and logprobs"
         _check_integer("max_tokens", params.max_tokens, 0 if scores else 1, None, hint=hint)
         if params.max_tokens == 0 and params.n != 1:
             _refuse("n", f"{params.n} with max_tokens 0", "1 where a prompt is only scored")
